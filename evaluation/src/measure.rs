@@ -114,6 +114,11 @@ const OPEN: &[Program] = &[Program {
 /// Erases of a record in 1,000 boots, which belong to [`adoption`], too.
 const ERASES: &str = "record.erases_1000_boots_";
 
+/// What opening a heap reads: the same on every machine.
+pub fn opening(project: &Project, step: &Step, _: Options) -> Result<Measured> {
+    Ok(run_programs(project, step, OPEN)?.into())
+}
+
 pub fn adoption(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let (mut figures, wrong) = xtask::adoption::figures(project, step)?;
     figures.extend(run_programs(project, step, OPEN)?);

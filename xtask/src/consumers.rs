@@ -2,7 +2,8 @@
 //! else.
 //!
 //! - For each published crate: a new package that depends on this crate alone, with the first
-//!   example of its README as `src/main.rs`. It is built and run.
+//!   example of its README as `src/main.rs`. It is built and run. Files and shell commands that
+//!   follow the example at once are tried too.
 //! - For the guide: each shell command is run in order, and each file is written as it stands
 //!   there.
 //!
@@ -250,6 +251,18 @@ fn first_example(scratch: &Scratch, s: &Step, name: &str, dir: &Path) -> Result<
     }
     std::fs::write(package.join("src/main.rs"), &example.code)?;
     s.run(scratch.command("cargo run --quiet", &package)?)?;
+    // What follows at once: files that belong to it, and commands.
+    for block in &blocks[first + 1..] {
+        match (&block.file, block.language.as_str()) {
+            (Some(file), _) => write_file(&package, file, &block.code)?,
+            (None, "sh") => {
+                for (line, _) in commands(&block.code) {
+                    s.run(scratch.command(&line, &package)?)?;
+                }
+            }
+            _ => break,
+        }
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use crate::abi::{ARMV6M, MACHINES};
 use crate::figures::{Figures, read};
 use crate::firmware;
-use crate::project::Project;
+use crate::project::{Project, has_program};
 use crate::run::{Outcome, Step, cargo, passed};
 use crate::shard::Shard;
 use anyhow::{Context, Result, bail, ensure};
@@ -52,6 +52,8 @@ const BOOTS_EACH: f64 = 3_000.0;
 /// Cuts of `--long`.
 const CUTS_LONG: f64 = 1e7;
 const RIG: &str = "relume-rig";
+/// What runs the programs of several threads, too.
+const QEMU: &str = "qemu-system-arm";
 
 /// `cargo xtask machine`.
 pub fn run(a: Args) -> Result<()> {
@@ -116,6 +118,9 @@ fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
     option("json", a.json.as_ref().map(|p| p.display().to_string()));
     if a.long {
         run.arg("--long");
+    }
+    if has_program(QEMU) {
+        run.arg(format!("--qemu={QEMU}"));
     }
     Ok(run)
 }
@@ -222,10 +227,13 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
             .map(|m| f.get(&format!("machine.{}.{key}", m.name)));
         of.flatten().sum()
     };
+    let traced = f.get("machine.arm.qemu.instructions").copied();
+    let traced = traced.context("no program of several threads was compared with QEMU")?;
     let planted = f.get("machine.planted").copied().unwrap_or(0.0);
     let caught = f.get("machine.caught").copied().unwrap_or(0.0);
     Ok(format!(
-        "{} cuts, {} boots of {} scenarios; {caught} of {planted} planted bugs caught; {tests} tests of the rig",
+        "{} cuts, {} boots of {} scenarios; {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
+         {traced} instructions of threads as in QEMU",
         sum("cuts"),
         sum("boots"),
         sum("scenarios")
@@ -237,7 +245,11 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
 pub fn missing() -> Option<String> {
     let machines = MACHINES.iter().chain([&ARMV6M]);
     let images = machines.into_iter().find_map(firmware::missing);
-    images.or_else(|| {
+    let qemu = || {
+        (!has_program(QEMU))
+            .then(|| format!("the rig is compared with {QEMU}: cargo xtask test installs it"))
+    };
+    images.or_else(qemu).or_else(|| {
         crate::test::rig_needs()
             .first()
             .map(|p| format!("the rig needs {p}: cargo xtask test installs it"))

@@ -246,7 +246,8 @@ impl Tag {
         } else {
             tag.stamp.sequence <= w.max_sequence()
         };
-        (known || planted!("nvmem/tagged-word-unchecked")).then_some(tag)
+        let known = known || planted!("nvmem/tagged-word-unchecked");
+        known.then_some(tag)
     }
 
     /// Whether the stamp's transaction has not committed. `None` if nobody knows the owner.
@@ -377,8 +378,8 @@ impl<'m, M: Model> Words<'m, M> {
             let Ok((tag, state)) = self.resolved(i, resolve) else {
                 continue;
             };
-            if planted!("nvmem/tagged-doubt-left") && tag.stamp.sequence > 0 && state == tag.before
-            {
+            let doubtful = tag.stamp.sequence > 0 && state == tag.before;
+            if doubtful && planted!("nvmem/tagged-doubt-left") {
                 continue;
             }
             if !tag.is_settled() {
@@ -594,8 +595,8 @@ impl<'m, M: Model> Words<'m, M> {
         for i in first..(first + n).min(self.count) {
             let tag = self.tag(i)?;
             let mine = tag.stamp.owner == stamp.owner || planted!("nvmem/tagged-sweep-of-others");
-            let committed = tag.stamp.sequence != stamp.sequence
-                || planted!("nvmem/tagged-sweep-settles-doubt");
+            let committed = tag.stamp.sequence != stamp.sequence;
+            let committed = committed || planted!("nvmem/tagged-sweep-settles-doubt");
             if !tag.is_settled() && mine && committed {
                 self.store(i, Tag::settled(tag.after));
             }

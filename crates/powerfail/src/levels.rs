@@ -108,7 +108,8 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
 
     /// Runs the first state under all schedules. Returns the hash of the runs.
     ///
-    /// **Errors**: one of them fails, or there is no preemption: such a campaign would find nothing.
+    /// **Errors**: one of them fails, or there is no preemption: such a campaign would find
+    /// nothing.
     fn require_preemptions(&mut self) -> Result<u128, FailedRun> {
         let setup = self.setup;
         let start = Start {

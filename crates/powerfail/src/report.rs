@@ -19,7 +19,7 @@ pub struct Failure {
     line: Option<String>,
     cuts: usize,
     /// The counts of the campaign until then.
-    done: Summary,
+    done: Box<Summary>,
 }
 
 impl Failure {
@@ -41,7 +41,7 @@ impl Failure {
             report,
             line: Some(line),
             cuts,
-            done: Summary::default(),
+            done: Box::default(),
         }
     }
     pub(crate) fn and(mut self, more: &str) -> Self {
@@ -53,11 +53,11 @@ impl Failure {
             report: format!("{name}: {what}"),
             line: None,
             cuts: 0,
-            done: Summary::default(),
+            done: Box::default(),
         }
     }
     pub(crate) fn after(mut self, done: Summary) -> Self {
-        self.done = done;
+        *self.done = done;
         self
     }
     /// Appends the failure to the file of `POWERFAIL_STATS`.
@@ -197,6 +197,6 @@ pub(crate) fn build<M: Media, T: WorldState>(
         report: s,
         line,
         cuts,
-        done: Summary::default(),
+        done: Box::default(),
     }
 }

@@ -129,7 +129,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         } else if run.end.is_err() {
             return Err(s.failed(p.schedule.clone(), DIFFER));
         }
-        if planted!("powerfail/preempted-run-is-not-cut") && !p.schedule.is_default() {
+        if !p.schedule.is_default() && planted!("powerfail/preempted-run-is-not-cut") {
             return Ok(());
         }
         let mut walk = Walk::new(s.free.clone(), s.unstable.clone());

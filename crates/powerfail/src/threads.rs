@@ -543,7 +543,7 @@ impl Recorder {
                 waits.join(", ")
             );
         }
-        let default = (!timed).then(|| d.idle_interrupts as u8);
+        let default = (!timed).then_some(d.idle_interrupts as u8);
         let mut choices = Choices::default();
         for i in 0..d.handlers.len() as u8 {
             if Some(i) != default {
@@ -622,7 +622,8 @@ impl Recorder {
             rec.3.data.borrow_mut().control(t).yielder = Some(y);
             rec.on_this_thread(body)
         };
-        // SAFETY: invariant "Threads end with their boot": `spawn` has made `body` of that lifetime.
+        // SAFETY: invariant "Threads end with their boot": `spawn` has made `body` of that
+        // lifetime.
         let stack = unsafe { Coroutine::with_stack_unchecked(stack, start) };
         d.controls.push(Control {
             name: name.into(),

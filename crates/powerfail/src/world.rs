@@ -112,10 +112,10 @@ impl<'r, T: WorldState> World<'r, T> {
     /// Runs several threads of control, each on a stack of its own, and returns when all of them
     /// have ended. `f` adds them with [`Threads::spawn`]; they run when it returns.
     ///
-    /// A campaign with [`Explore::preemptions`](crate::Explore::preemptions) explores the schedules:
-    /// which thread runs when, when the clock moves, and when an interrupt comes. In other
-    /// campaigns they run in the default schedule: the ready thread of the highest priority until it
-    /// waits or ends, and of equals the one that was added first.
+    /// A campaign with [`Explore::preemptions`](crate::Explore::preemptions) explores the
+    /// schedules: which thread runs when, when the clock moves, and when an interrupt comes. In
+    /// other campaigns they run in the default schedule: the ready thread of the highest priority
+    /// until it waits or ends, and of equals the one that was added first.
     ///
     /// A thread that is left when the power is cut is gone, with its stack. No destructor runs.
     ///

@@ -15,8 +15,8 @@ fn put(nv: &Region<'_, InOrder32>, at: usize, v: u32) {
     unsafe { nv.store(at, v) }
 }
 
-/// Increments a pair. `log` is an undo log of one entry: the old value, and the pair's number, which
-/// is 0 while no update is under way.
+/// Increments a pair. `log` is an undo log of one entry: the old value, and the pair's number,
+/// which is 0 while no update is under way.
 fn increment(nv: &Region<'_, InOrder32>, pair: usize, log: usize) {
     let n = get(nv, PAIRS[pair]);
     put(nv, log, n);

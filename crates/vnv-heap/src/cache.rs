@@ -164,13 +164,6 @@ impl<P: PolicyRules> Cache<P> {
         })
     }
 
-    /// Moves the cache in two parts, each small enough to be copied without a call of `memcpy`.
-    #[inline(always)]
-    pub(crate) fn moved_in_parts(self) -> Self {
-        let policy = core::hint::black_box(self.policy);
-        Cache { policy, ..self }
-    }
-
     /// A cleared cache.
     ///
     /// # Safety
@@ -246,9 +239,10 @@ impl<P: PolicyRules> Cache<P> {
     /// Sets the limits: bytes of a persist, at most 65,535, and pinned objects. Nothing is
     /// resident.
     pub(crate) fn limit_to(&mut self, persist_bytes: u16, pinned: u16) {
-        let persist_bytes =
-            u32::from(persist_bytes) + u32::from(planted!("vnv-heap/limit-off-by-one"));
-        let bytes = BYTES_OVER - 1 - persist_bytes;
+        let mut bytes = BYTES_OVER - 1 - u32::from(persist_bytes);
+        if planted!("vnv-heap/limit-off-by-one") {
+            bytes -= 1;
+        }
         let pins = MAX_PINNED - u32::from(pinned).min(MAX_PINNED);
         self.idle_budget = (bytes << BYTES_AT) + pins + BUDGET_PIN;
         self.budget = self.idle_budget;
@@ -407,6 +401,7 @@ impl<P: PolicyRules> Cache<P> {
     ///
     /// [`Busy`] when it is pinned exclusively, when the new pin is exclusive and it is pinned, or
     /// when it has 29 pins.
+    #[inline(never)]
     pub(crate) fn pin(&mut self, s: Frame, exclusive: bool) -> Result<(), Busy> {
         let tag = self.tag(s);
         let pins = tag & header::TAG_PINS;
@@ -553,6 +548,7 @@ impl<P: PolicyRules> Cache<P> {
     }
 
     /// Its content is about to change. The caller has checked the limit.
+    #[inline(never)]
     pub(crate) fn mark_dirty(&mut self, s: Frame) {
         if !self.is_dirty(s) {
             self.budget += self.weight(s) << BYTES_AT;

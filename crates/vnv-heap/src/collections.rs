@@ -4,8 +4,8 @@
 //! is used through that object's guard: `heap.root_mut()?.queue.push(&heap, value)?`. Its elements
 //! lie in objects of their own, called *chunks*. Each chunk is paged in, counted as changed and
 //! written back separately, so a collection may be far larger than the RAM. Collections have no
-//! destructor: one that is overwritten or dropped is unreachable until the next open. Use its
-//! method `free` instead.
+//! destructor: one that is overwritten or dropped is unreachable until the next open. Use
+//! [`Heap::discard`](crate::Heap::discard) instead.
 //!
 //! | | elements | use |
 //! |---|---|---|
@@ -18,11 +18,14 @@
 //! Elements and values may be of any type that can be stored, also one that owns objects or
 //! collections: `Fifo<Own<Packet>>`, `Map<u16, Blob, 8>`. They go in and come out by value. An
 //! element in a collection belongs to the collection; one that was taken out belongs to the caller;
-//! `clear` and `free` free the elements. `with` and `update` access an element in place. A key
+//! `clear` frees the elements. `with` and `update` access an element in place. A key
 //! holds no handles.
 //!
 //! **Power loss**: a collection and the object in which it lies are as of the same persist or
 //! commit.
+
+// The full type of a guard and its error is stated where it is returned.
+#![allow(clippy::type_complexity)]
 
 mod array;
 mod blob;

@@ -137,14 +137,19 @@ impl Config {
     }
 
     /// Whether a persist, with the critical section that it waits for, keeps within this budget.
-    /// For `const { assert!(CONFIG.keeps(&BUDGET)) }`. Exact for all values: a cost beyond the
-    /// range of [`WorstCase`] keeps no budget.
-    pub const fn keeps(&self, budget: &Budget) -> bool {
-        self.keeps_on(self.objects, self.max_pins, budget)
+    /// For `const { assert!(CONFIG.fits_budget(&BUDGET)) }`. Exact for all values: a cost beyond
+    /// the range of [`WorstCase`] fits no budget.
+    pub const fn fits_budget(&self, budget: &Budget) -> bool {
+        self.fits_budget_on(self.objects, self.max_pins, budget)
     }
 
     /// The same for a medium that was formatted for so many objects and pins.
-    pub(crate) const fn keeps_on(&self, objects: u16, max_pins: u16, budget: &Budget) -> bool {
+    pub(crate) const fn fits_budget_on(
+        &self,
+        objects: u16,
+        max_pins: u16,
+        budget: &Budget,
+    ) -> bool {
         let (persist, section) = (self.persist(objects, max_pins), self.section());
         let bytes = persist.written + persist.read + section.written;
         let operations = persist.operations + section.operations;
@@ -170,7 +175,7 @@ impl Config {
             return Err("1 to 65,534 objects, at most 4,096 pins");
         }
         match &self.budget {
-            Some(b) if !self.keeps(b) => {
+            Some(b) if !self.fits_budget(b) => {
                 Err("a persist may cost more than the budget: lower the dirty limit")
             }
             _ => Ok(()),

@@ -6,12 +6,13 @@ use crate::config::{Promise, Snapshot};
 use crate::policy::{Policy, Predict};
 use crate::sections::Core;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::num::NonZeroU16;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use nvmem::describe::{Depth, HandleTargets, HandleTo, Type};
 use nvmem::persist::{CheckFn, HandleKind, Visit, ZeroNiche, family_id};
-use nvmem::{Invalid, Medium, Persist, Plain};
+use nvmem::{Invalid, Medium, Persist, Plain, planted};
 
 /// The family of handles to one object, for `Visit`.
 pub(crate) const OWN: &str = "vnv-heap";
@@ -372,6 +373,68 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
         }
         // SAFETY: invariant "What is held stays": the object is pinned for this guard, which ends.
         unsafe { self.core.release(self.at.cast(), Kind::of::<T>(), true) }
+    }
+}
+
+/// A value of the program that is freed with all that it owns when this goes out of scope, as a
+/// `Box` is: at the end of a block, by `?`, by a panic. Made by [`Heap::scoped`], which has an
+/// example.
+///
+/// It borrows the heap, so no commit comes while it lives.
+///
+/// **Power loss**: no object of the heap owns the value. So after a cut the next open frees what it
+/// owned, and also after this was leaked. An error when it is freed has the same effect. **Cost**:
+/// as [`Heap::discard`], at the end.
+///
+/// [`Heap::scoped`]: crate::Heap::scoped
+/// [`Heap::discard`]: crate::Heap::discard
+#[must_use = "a scoped value that is dropped at once is freed at once"]
+pub struct Scoped<'a, T: Persist, S: Medium, P: Promise = Snapshot, Pol: Policy = Predict> {
+    value: ManuallyDrop<T>,
+    core: &'a Core<S, P, Pol>,
+}
+
+impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> Scoped<'a, T, S, P, Pol> {
+    /// The value belongs to this heap.
+    pub(crate) fn new(core: &'a Core<S, P, Pol>, value: T) -> Self {
+        Scoped {
+            value: ManuallyDrop::new(value),
+            core,
+        }
+    }
+
+    /// Returns the value, which is not freed then: `Scoped::keep(packet)`. Not a method, so that it
+    /// hides none of the value's.
+    pub fn keep(scoped: Self) -> T {
+        let mut scoped = ManuallyDrop::new(scoped);
+        // SAFETY: invariant "Sole owner": the value is taken once; `scoped` is not dropped.
+        unsafe { ManuallyDrop::take(&mut scoped.value) }
+    }
+}
+
+impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Deref for Scoped<'_, T, S, P, Pol> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Persist, S: Medium, P: Promise, Pol: Policy> DerefMut for Scoped<'_, T, S, P, Pol> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for Scoped<'_, T, S, P, Pol> {
+    fn drop(&mut self) {
+        if T::HANDLES && !planted!("vnv-heap/scoped-is-kept") {
+            // SAFETY: invariant "Sole owner": a value of the type, which is not used again. If this
+            // fails, the next open frees the rest.
+            let _ = unsafe {
+                self.core
+                    .free_owned(T::check, (&raw const self.value).cast())
+            };
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::brand::{Brand, Tag};
 use crate::cache::Cache;
 use crate::config::{Config, Promise, Snapshot};
 use crate::error::{Error, Fail, OpenError, Rejected};
-use crate::handle::{HandleRange, Kind, Marked, OWN, OWN_ID, Own, Ref, RefMut};
+use crate::handle::{HandleRange, Kind, Marked, OWN, OWN_ID, Own, Ref, RefMut, Scoped};
 use crate::pager::{Pager, Place};
 use crate::policy::{Policy, Predict};
 use crate::sections::Core;
@@ -158,7 +158,7 @@ pub struct Stats {
     /// Accesses to objects that were resident.
     pub hits: u32,
     /// Objects that were paged in.
-    pub loads: u32,
+    pub page_ins: u32,
     /// Objects that were written back, also by persists and commits.
     pub write_backs: u32,
     /// Bytes that were read from the medium, all metadata included.
@@ -255,7 +255,8 @@ where
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
 
-    /// Calls `f` with the object and returns its result. See [`Heap::get`].
+    /// Calls `f` with the object and returns its result. **Power loss**, **Cost**, **Errors**: as
+    /// [`Heap::get`].
     #[inline]
     pub fn with<T: Persist + Marked<B>, O>(
         &self,
@@ -265,8 +266,8 @@ where
         Ok(f(&*self.get(own)?))
     }
 
-    /// Calls `f` with the object, which it may change, and returns its result. See
-    /// [`Heap::get_mut`].
+    /// Calls `f` with the object, which it may change, and returns its result. **Power loss**,
+    /// **Cost**, **Errors**: as [`Heap::get_mut`].
     #[inline]
     pub fn update<T: Persist + Marked<B>, O>(
         &self,
@@ -276,7 +277,8 @@ where
         Ok(f(&mut *self.get_mut(own)?))
     }
 
-    /// A copy of the object, whose type holds no handles. See [`Heap::get`].
+    /// A copy of the object, whose type holds no handles. **Power loss**, **Cost**, **Errors**: as
+    /// [`Heap::get`].
     #[inline]
     pub fn read<T: Plain>(&self, own: &Own<'h, T, B>) -> Result<T, Error<S::Error>> {
         let held = self.held(own)?;
@@ -284,15 +286,16 @@ where
         Ok(unsafe { core::ptr::from_ref::<T>(&held).read() })
     }
 
-    /// Overwrites the object, whose type holds no handles. See [`Heap::get_mut`].
+    /// Overwrites the object, whose type holds no handles. **Power loss**, **Cost**, **Errors**: as
+    /// [`Heap::get_mut`].
     #[inline]
     pub fn write<T: Plain>(&self, own: &Own<'h, T, B>, value: T) -> Result<(), Error<S::Error>> {
         *self.held_mut(own)? = value;
         Ok(())
     }
 
-    /// Stores a value and returns the previous one, with its handles. See [`Heap::get_mut`]. An
-    /// error returns the new value.
+    /// Stores a value and returns the previous one, with its handles. **Power loss**, **Cost**,
+    /// **Errors**: as [`Heap::get_mut`], with the new value.
     pub fn replace<T: Persist + Marked<B>>(
         &self,
         own: &Own<'h, T, B>,
@@ -383,6 +386,44 @@ where
         self.core.with_medium_error(freed)
     }
 
+    /// A value that is freed with all that it owns at the end of the block: see [`Scoped`]. For
+    /// objects and collections that a computation needs and nobody afterwards.
+    ///
+    /// ```
+    /// use vnv_heap::collections::Vector;
+    /// use vnv_heap::{Error, HeapOf, Own, Scoped};
+    /// # use vnv_heap::{Config, Heap, brand, nvmem::ram::RamFram};
+    ///
+    /// fn longest<'h, H: HeapOf<'h>>(heap: &H, samples: &[u8]) -> Result<u32, Error<H::Error>> {
+    ///     let heap = heap.unrooted();
+    ///     let mut run = heap.scoped(Vector::<u8, 16>::new());
+    ///     let mut longest = 0;
+    ///     for s in samples {
+    ///         if *s == 0 {
+    ///             run.clear(heap)?; // an error frees the vector, too
+    ///         } else {
+    ///             run.push(heap, *s)?;
+    ///         }
+    ///         longest = longest.max(run.len());
+    ///     }
+    ///     Ok(longest) // the vector's objects are freed here
+    /// }
+    /// # let (fram, mut ram) = (RamFram::<4096>::filled(0), [0; 512]);
+    /// # brand!(b);
+    /// # let heap = Heap::<Option<Own<u32>>, _>::open(b, fram, &mut ram, Config::DEFAULT, |_| Ok(None)).unwrap();
+    /// # let before = heap.free_objects().unwrap();
+    /// # assert_eq!(longest(&heap, &[1, 0, 2, 3, 0]).unwrap(), 2);
+    /// # assert_eq!(heap.free_objects().unwrap(), before);
+    ///
+    /// let number = heap.scoped(heap.alloc(7u32).unwrap());
+    /// if heap.read(&number).unwrap() == 7 {
+    ///     *heap.root_mut().unwrap() = Some(Scoped::keep(number)); // it stays after all
+    /// }
+    /// ```
+    pub fn scoped<T: Persist<At<'h> = T> + Marked<B>>(&self, value: T) -> Scoped<'_, T, S, P, Pol> {
+        Scoped::new(&self.core, value)
+    }
+
     /// Frees an object and returns its value, with its handles. **Errors**: as [`Heap::get_mut`],
     /// with the handle. If the medium fails after the object is gone, the next open frees the rest.
     pub fn take<T: Persist + Marked<B>>(
@@ -417,13 +458,14 @@ where
     }
 
     /// Free bytes of the medium for objects. An object takes 8 bytes more than its size, rounded up
-    /// to 8.
+    /// to 8. **Errors**: [`Error::Suspended`]; [`Error::Busy`] when the medium's driver asks.
     pub fn free_bytes(&self) -> Result<u32, Error<S::Error>> {
         self.core
             .with_medium_error(self.core.section(|pager| Ok(pager.free_bytes())))
     }
 
-    /// How many objects can still be allocated, as far as numbers allow.
+    /// How many objects can still be allocated, as far as numbers allow. **Errors**: as
+    /// [`Heap::free_bytes`].
     pub fn free_objects(&self) -> Result<u16, Error<S::Error>> {
         self.core
             .with_medium_error(self.core.section(|pager| Ok(pager.free_objects())))
@@ -447,7 +489,7 @@ where
         unsafe { &*(&raw const NUMBER).cast() }
     }
 
-    /// Pins the root for reading. See [`Heap::get`].
+    /// Pins the root for reading. **Power loss**, **Cost**, **Errors**: as [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
         let at = self.core.pin_shared(ROOT, Kind::of::<R>())?;
@@ -456,7 +498,7 @@ where
         Ok(unsafe { Ref::new(&self.core, at) })
     }
 
-    /// Pins the root for writing. See [`Heap::get_mut`].
+    /// Pins the root for writing. **Power loss**, **Cost**, **Errors**: as [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
         let at = self.core.pin_exclusive(ROOT, Kind::of::<R>())?;
@@ -466,23 +508,72 @@ where
     }
 }
 
-/// Reading objects in place, on media that are memory-mapped.
-impl<'h, R, M: Model, P: Promise, Pol: Policy, B> Heap<'h, R, Region<'_, M>, P, Pol, B>
-where
-    Self: 'h,
-{
-    /// The object in place: in RAM if it is resident, else on the medium, without paging it in.
+/// A heap on a memory-mapped medium that is only read for a while: see [`Heap::in_place`].
+pub struct InPlace<'a, H>(&'a H);
+
+impl<'h, R, M: Model, P: Promise, Pol: Policy, B> Heap<'h, R, Region<'_, M>, P, Pol, B> {
+    /// For reading objects where they lie: in RAM if they are resident, else on the medium, without
+    /// paging them in. No object of the heap changes while this borrows it. So any number of
+    /// references live at once, and code can walk a structure from one to the next:
     ///
-    /// The heap cannot be used while the reference lives, so that the object stays where it is.
+    /// ```
+    /// use vnv_heap::nvmem::{InOrder32, Persist, Region};
+    /// use vnv_heap::{Config, Heap, Own, brand};
+    ///
+    /// #[derive(Persist)]
+    /// #[repr(C)]
+    /// struct Node<'h> {
+    ///     value: u32,
+    ///     next: Option<Own<'h, Node<'h>>>,
+    /// }
+    ///
+    /// # fn main() {
+    /// # let (mut words, mut ram) = ([core::mem::MaybeUninit::new(0); 512], [0; 512]);
+    /// # brand!(b);
+    /// # let region = Region::<InOrder32>::new(&mut words);
+    /// # let new = |value, next| Node { value, next };
+    /// # let mut heap = Heap::<Node, _>::open(b, region, &mut ram, Config::DEFAULT, |_| Ok(new(1, None))).unwrap();
+    /// # let next = Some(heap.alloc(new(2, None)).unwrap());
+    /// # heap.root_mut().unwrap().next = next;
+    /// let view = heap.in_place();
+    /// let mut node = view.root().unwrap();
+    /// let mut sum = node.value;
+    /// while let Some(next) = &node.next {
+    ///     node = view.get(next).unwrap();
+    ///     sum += node.value;
+    /// }
+    /// # assert_eq!(sum, 3);
+    /// # }
+    /// ```
+    pub fn in_place(&mut self) -> InPlace<'_, Self> {
+        InPlace(self)
+    }
+}
+
+impl<'a, 'h, R, M: Model, P: Promise, Pol: Policy, B>
+    InPlace<'a, Heap<'h, R, Region<'_, M>, P, Pol, B>>
+{
+    /// The object where it lies.
+    ///
     /// **Power loss**: nothing changes. **Cost**: the check over its bytes. **Errors**:
     /// [`Error::Damaged`]; [`Error::Busy`] when a leaked guard pins it for writing;
     /// [`Error::Suspended`].
-    pub fn get_in_place<T: Persist + Marked<B>>(
-        &mut self,
-        own: &Own<'h, T, B>,
-    ) -> Result<&T, Error<Misuse>> {
-        let (id, kind) = (own.id(), Kind::of::<T>());
-        let at = self.core.with_medium_error(self.core.section(|pager| {
+    pub fn get<T: Persist + Marked<B>>(&self, own: &Own<'h, T, B>) -> Result<&'a T, Error<Misuse>> {
+        self.read(own.id())
+    }
+
+    /// The root where it lies. **Power loss**, **Cost**, **Errors**: as [`InPlace::get`].
+    pub fn root(&self) -> Result<&'a R, Error<Misuse>>
+    where
+        R: Persist<At<'h> = R> + Marked<B>,
+    {
+        self.read(ROOT)
+    }
+
+    /// The object `id`, which is a `T`.
+    fn read<T: Persist>(&self, id: u16) -> Result<&'a T, Error<Misuse>> {
+        let (core, kind) = (&self.0.core, Kind::of::<T>());
+        let at = core.with_medium_error(core.section(|pager| {
             let damaged = || Fail::damaged(id);
             let mut known = HandleRange {
                 objects: pager.objects(),
@@ -500,8 +591,8 @@ where
             let at = unsafe { region.base().add(address as usize) };
             mapped::will_read(at, usize::from(kind.len));
             let mut check = Check::new(id, kind.len);
-            // SAFETY: invariant "Read as written": a medium is initialised, and no reference into
-            // it is live.
+            // SAFETY: invariant "Read as written": a medium is initialised, and nobody writes to it
+            // while the heap is borrowed.
             check.add(unsafe { core::slice::from_raw_parts(at, usize::from(kind.len)) });
             if check.finish() != expected {
                 return Err(damaged());
@@ -512,8 +603,8 @@ where
             Ok(at.cast_const())
         }))?;
         // SAFETY: invariant "Checked before it is a value": a checked `T`. The heap is borrowed
-        // mutably: no operation moves or changes it. A persist writes only objects that are dirty
-        // in RAM.
+        // mutably for `'a`, and this only reads: nothing moves or changes the object. No saver is
+        // attached, as that would borrow the heap too.
         Ok(unsafe { &*at.cast::<T>() })
     }
 }
@@ -542,8 +633,9 @@ where
     /// - 8 bytes for each reachable object; its content and 12 bytes more if it has handles,
     /// - at most all bytes that a cut or a dropped handle left over, and 40 for each object that a
     ///   cut commit was to change,
-    /// - with damage: the bits, the 8 bytes for each object, what was left over, and 4 bytes for each
-    ///   of `config.objects` once more; and the content of each object, with 1/32 and 12 bytes more.
+    /// - with damage: the bits, the 8 bytes for each object, what was left over, and 4 bytes for
+    ///   each of `config.objects` once more; and the content of each object, with 1/32 and 12 bytes
+    ///   more.
     ///
     /// What changes is written: bits and entries of what is free now. To format, zeroes the table.
     /// **Errors**: [`OpenError`]. Pass `&mut storage` to keep the medium after an error.
@@ -563,7 +655,8 @@ where
         Self::new(storage, ram, &config)?.open_or_init(&config, false, init)
     }
 
-    /// Drops what `storage` holds, and formats it. See [`Heap::open`].
+    /// Drops what `storage` holds, and formats it. **Power loss**: a format starts again. **Cost**,
+    /// **Errors**: as [`Heap::open`] of a blank medium.
     pub fn format<F>(
         brand: Brand<'h, B>,
         storage: S,
@@ -664,7 +757,7 @@ where
             done => done,
         };
         match done {
-            Ok(()) => Ok(Self::of(self.core.moved_in_parts())),
+            Ok(()) => Ok(Self::of(self.core.moved())),
             Err(fail) => {
                 let pager = self.core.unshared();
                 Err(pager.refused(fail, fingerprint, copies))

@@ -26,8 +26,8 @@ mod walk;
 pub use brand::Brand;
 pub use config::{Budget, Config, CostModel, JustInTime, MaskedWait, Promise, Snapshot, WorstCase};
 pub use error::{Component, Error, OpenError, Rejected};
-pub use handle::{Fields, HeapHandles, Marked, OfHeap, Own, Ref, RefMut};
-pub use heap::{Audit, Heap, HeapOf, Stats, Unrooted};
+pub use handle::{Fields, HeapHandles, Marked, OfHeap, Own, Ref, RefMut, Scoped};
+pub use heap::{Audit, Heap, HeapOf, InPlace, Stats, Unrooted};
 pub use nvmem;
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Fields;

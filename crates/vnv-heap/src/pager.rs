@@ -40,7 +40,7 @@
 //! object returns at its address, so references that guards gave out stay valid. Objects pinned for
 //! writing stay dirty: their guards may go on writing.
 
-use crate::cache::{CHECK, Cache, Frame, PIN_RECORD, Reserve};
+use crate::cache::{Cache, Frame, PIN_RECORD, Reserve};
 use crate::config::Config;
 use crate::config::Promise;
 use crate::error::{Error, Fail, OpenError, Word};
@@ -67,7 +67,7 @@ use nvmem::{Medium, planted};
 pub(crate) struct Pager<S: Medium, P: Promise, Pol: Policy> {
     cache: Cache<Pol>,
     hits: u32,
-    loads: u32,
+    page_ins: u32,
     write_backs: u32,
     /// How many restores there were. Wraps: an operation restarts far fewer times.
     incarnation: u16,
@@ -113,23 +113,12 @@ struct PinRequest<'k> {
     access: Access,
     /// The transfer under way, if any.
     transfer: Transfer,
-    /// Bytes of a new object copied into its frame so far; `None` until it has a frame.
-    filled: Option<usize>,
+    /// Bytes of a new object copied into its frame so far.
+    filled: usize,
     /// The object was absent and has been read.
     paged_in: bool,
     /// Snapshot: its copy-on-write block is being allocated. At the end of that it becomes dirty.
     begin: Option<BeginWrite>,
-}
-
-impl PinRequest<'_> {
-    /// A frame is reserved for the object.
-    fn reserved(&mut self, frame: Frame) {
-        if let Access::Fill(_) = self.access {
-            self.filled = Some(0);
-        } else {
-            self.transfer.set(frame, Goal::PageIn);
-        }
-    }
 }
 
 /// What a transfer between a frame and the medium is for.
@@ -252,7 +241,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             kind,
             access,
             transfer: Transfer::NONE,
-            filled: None,
+            filled: 0,
             paged_in: false,
             begin: None,
         };
@@ -260,7 +249,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             if !attempt.continues(pager.incarnation)? && !planted!("vnv-heap/no-restart") {
                 // A restore came between: the reserved frame is gone.
                 request.transfer.frame = None;
-                request.filled = None;
+                request.filled = 0;
                 request.begin = None;
             }
             let r = pager.pin_step(&mut request);
@@ -376,9 +365,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.sections(|pager| {
             let r = pager.store.free(&mut free);
             *gone |= free.has_begun();
-            if (free.has_begun() || planted!("vnv-heap/forgotten-before-freed"))
-                && let Some(frame) = pager.cache.lookup(id)
-            {
+            let goes = free.has_begun() || planted!("vnv-heap/forgotten-before-freed");
+            if goes && let Some(frame) = pager.cache.lookup(id) {
                 pager.cache.remove(frame);
             }
             r
@@ -458,29 +446,13 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         Pager {
             cache,
             hits: 0,
-            loads: 0,
+            page_ins: 0,
             write_backs: 0,
             // Hides the constant from the optimiser, which would call `memset` for words known to
             // be zero.
             incarnation: black_box(0),
             padded: 0,
             reaper: None,
-            store,
-        }
-    }
-
-    /// See [`Core::moved_in_parts`].
-    #[inline(always)]
-    pub(crate) fn moved_in_parts(self) -> Self {
-        let (cache, store) = (self.cache.moved_in_parts(), self.store);
-        Pager {
-            cache,
-            hits: self.hits,
-            loads: self.loads,
-            write_backs: self.write_backs,
-            incarnation: self.incarnation,
-            padded: self.padded,
-            reaper: self.reaper,
             store,
         }
     }
@@ -555,7 +527,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
             bytes_written,
             bytes_read,
             hits: self.hits,
-            loads: self.loads,
+            page_ins: self.page_ins,
             write_backs: self.write_backs,
             dirty_high_water: self.cache.high_water(),
         }
@@ -607,9 +579,10 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
             return None;
         }
         let sum = self.cache.persist_bytes() + PIN_RECORD + self.cache.weight(frame);
-        if self.cache.exceeds_limit(sum) || !self.pin_within(frame, true, sum) {
+        if self.cache.exceeds_limit(sum) || self.cache.pin(frame, true).is_err() {
             return None;
         }
+        self.note_change(frame, sum);
         Some(self.count_hit(frame))
     }
 
@@ -678,20 +651,23 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         is_root: bool,
         reaper: Reaper<S, P, Pol>,
     ) -> Result<Claim, Fail> {
-        match self.cache.lookup(id) {
-            Some(frame)
-                if self.cache.is_pinned(frame) && !planted!("vnv-heap/freed-while-held") =>
-            {
-                if is_root {
-                    return Err(Fail::BUSY);
-                }
-                self.reaper = Some(reaper);
-                self.cache.doom(frame);
-                Ok(Claim::Doomed)
-            }
-            _ if is_root || self.store.is_allocated(id)? => Ok(Claim::Live),
-            _ => Ok(Claim::Freed),
+        let mut pinned = self.cache.lookup(id);
+        pinned = pinned.filter(|frame| self.cache.is_pinned(*frame));
+        if planted!("vnv-heap/freed-while-held") {
+            pinned = None;
         }
+        if let Some(frame) = pinned {
+            if is_root {
+                return Err(Fail::BUSY);
+            }
+            self.reaper = Some(reaper);
+            self.cache.doom(frame);
+            return Ok(Claim::Doomed);
+        }
+        if is_root || self.store.is_allocated(id)? {
+            return Ok(Claim::Live);
+        }
+        Ok(Claim::Freed)
     }
 
     /// Shows the handles of a pinned object, and releases it.
@@ -763,7 +739,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         if let Some(frame) = self.cache.lookup(id)
             && self.cache.in_transfer(frame)
         {
-            self.cache.set_in_transfer(frame, false);
             self.cache.remove(frame);
         }
     }
@@ -773,6 +748,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
     #[inline(always)]
     fn pin_step(&mut self, request: &mut PinRequest<'_>) -> Result<NonNull<u8>, Fail> {
         let mut left = self.section_bytes();
+        let (id, len) = (request.id, request.kind.len.into());
         if P::SNAPSHOT {
             self.cow_step(request)?;
         }
@@ -783,54 +759,41 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
                 match request.transfer.goal {
                     Goal::PageIn => self.validate(request, frame)?,
                     // The requested object takes over the frame if the size matches.
-                    Goal::Evict
-                        if self
-                            .cache
-                            .replace(frame, request.id, request.kind.len.into()) =>
-                    {
-                        request.reserved(frame);
-                        continue;
-                    }
-                    Goal::Evict | Goal::Clean => {}
+                    Goal::Evict => self.cache.replace(frame, id, len),
+                    Goal::Clean => {}
                 }
             }
-            let Some(frame) = self.cache.lookup(request.id) else {
-                match self
-                    .cache
-                    .reserve(request.id, request.kind.len.into(), left)
-                {
-                    Reserve::Done(frame) => request.reserved(frame),
+            let frame = match self.cache.lookup(id) {
+                Some(frame) => frame,
+                None => match self.cache.reserve(id, len, left) {
+                    Reserve::Done(frame) => frame,
                     Reserve::Again => return Err(Fail::PENDING),
                     Reserve::NoRoom => {
                         let victim = self.cache.victim(false).ok_or(Fail::RAM_FULL)?;
                         request.transfer.set(victim, Goal::Evict);
+                        continue;
                     }
-                }
-                continue;
+                },
             };
+            let pins = !matches!(request.access, Access::Fill(_));
+            if pins && self.cache.in_transfer(frame) {
+                // It has no content yet.
+                request.transfer.set(frame, Goal::PageIn);
+                continue;
+            }
             let changes = request.access != Access::Read;
             let mutable = request.access == Access::Write;
             if mutable && self.cache.is_pinned(frame) {
                 return Err(Fail::BUSY);
             }
-            let sum = loop {
-                let sum = match request.filled {
-                    Some(_) => self.cache.persist_bytes() + self.cache.weight(frame),
-                    None => self.persist_bytes_with(frame, request.kind, mutable),
-                };
-                if !self.cache.exceeds_limit(sum) {
-                    break sum;
-                }
+            let sum = self.persist_bytes_with(frame, pins, changes);
+            if self.cache.exceeds_limit(sum) {
                 let victim = self.cache.victim(true).ok_or(Fail::DIRTY_LIMIT)?;
                 request.transfer.set(victim, Goal::Clean);
-                self.transfer_step(victim, &mut request.transfer, &mut left)?;
-                request.transfer.frame = None;
-            };
-            if !P::SNAPSHOT
-                && changes
-                && !self.store.is_running()
-                && !planted!("vnv-heap/running-late")
-            {
+                continue;
+            }
+            let must_run = !P::SNAPSHOT && changes && !self.store.is_running();
+            if must_run && !planted!("vnv-heap/running-late") {
                 // The record must say *running* before any change, also one in RAM only: a cut then
                 // is an interruption.
                 self.store.before_change()?;
@@ -839,24 +802,28 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
             if let Access::Fill(from) = request.access {
                 // SAFETY: invariant "A kind is its type": a value of the kind that the frame was
                 // reserved for.
-                return unsafe { self.fill_step(request, frame, from, left) };
-            }
-            if P::SNAPSHOT && mutable && !self.cache.is_dirty(frame) {
-                request.begin = Some(BeginWrite::new(request.id, request.kind.len));
-                return Err(Fail::PENDING);
-            }
-            if !self.cache.is_pinned(frame) && self.cache.pins_exhausted() {
-                return Err(Fail::DIRTY_LIMIT);
-            }
-            if !self.pin_within(frame, mutable, sum) {
-                return Err(Fail::BUSY);
-            }
-            let count = if request.paged_in {
-                &mut self.loads
+                unsafe { self.fill_step(request, frame, from, left) }?;
             } else {
-                &mut self.hits
-            };
-            *count = count.wrapping_add(1);
+                if P::SNAPSHOT && mutable && !self.cache.is_dirty(frame) {
+                    request.begin = Some(BeginWrite::new(request.id, request.kind.len));
+                    return Err(Fail::PENDING);
+                }
+                if !self.cache.is_pinned(frame) && self.cache.pins_exhausted() {
+                    return Err(Fail::DIRTY_LIMIT);
+                }
+                self.cache.pin(frame, mutable).map_err(|_| Fail::BUSY)?;
+                let count = if request.paged_in {
+                    &mut self.page_ins
+                } else {
+                    &mut self.hits
+                };
+                *count = count.wrapping_add(1);
+            }
+            if changes {
+                self.note_change(frame, sum);
+            } else {
+                self.cache.note_read(frame);
+            }
             return Ok(self.cache.content(frame));
         }
     }
@@ -885,24 +852,21 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         frame: Frame,
         from: *const u8,
         left: usize,
-    ) -> Result<NonNull<u8>, Fail> {
-        let (at, len) = (request.filled.unwrap_or(0), usize::from(request.kind.size));
+    ) -> Result<(), Fail> {
+        let (at, len) = (request.filled, usize::from(request.kind.size));
         let n = piece_len(len - at, left);
         let to = self.cache.content(frame);
         // SAFETY: invariant "A kind is its type": `n` bytes of a value of this kind, into a frame
         // of its size that nothing else uses.
         unsafe { copy(from.add(at), to.as_ptr().add(at), n) };
-        request.filled = Some(at + n);
+        request.filled = at + n;
         if at + n < len {
             return Err(Fail::PENDING);
         }
         // SAFETY: invariant "A kind is its type": the frame now holds that value.
         unsafe { (request.kind.clear_padding)(to.as_ptr()) };
         self.cache.set_in_transfer(frame, false);
-        self.cache.mark_dirty(frame);
-        self.cache.note_update(frame);
-        self.cache.note_high_water(self.cache.persist_bytes());
-        Ok(to)
+        Ok(())
     }
 
     /// The bytes read have the right check. Validates that they are a value of the type.
@@ -922,7 +886,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
     }
 
     /// Pages in or writes back a whole object in this section.
-    #[inline(never)]
     fn transfer_all(&mut self, frame: Frame, pages_in: bool) -> Result<(), Fail> {
         let mut t = Transfer::NONE;
         t.set(frame, if pages_in { Goal::PageIn } else { Goal::Clean });
@@ -1025,34 +988,24 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         Ok(())
     }
 
-    /// Bytes that a persist would write once this object is pinned.
-    fn persist_bytes_with(&self, frame: Frame, kind: &Kind, mutable: bool) -> u32 {
+    /// Bytes that a persist would write once this object is pinned, or changes, or both.
+    fn persist_bytes_with(&self, frame: Frame, pins: bool, changes: bool) -> u32 {
         let mut sum = self.cache.persist_bytes();
-        if !self.cache.is_pinned(frame) {
+        if pins && !self.cache.is_pinned(frame) {
             sum += PIN_RECORD;
         }
-        if mutable && !self.cache.is_dirty(frame) {
-            sum += u32::from(kind.len) + CHECK;
+        if changes && !self.cache.is_dirty(frame) {
+            sum += self.cache.weight(frame);
         }
         sum
     }
 
-    /// Pins a resident object when the limit allows it. `sum`: bytes that a persist then writes.
-    fn pin_within(&mut self, frame: Frame, mutable: bool, sum: u32) -> bool {
-        if !self.cache.is_pinned(frame) && self.cache.pins_exhausted() {
-            return false;
-        }
-        if self.cache.pin(frame, mutable).is_err() {
-            return false;
-        }
-        if mutable {
-            self.cache.mark_dirty(frame);
-            self.cache.note_update(frame);
-            self.cache.note_high_water(sum);
-        } else {
-            self.cache.note_read(frame);
-        }
-        true
+    /// The object is about to change, or is new. `sum`: bytes that a persist then writes.
+    #[inline(never)]
+    fn note_change(&mut self, frame: Frame, sum: u32) {
+        self.cache.mark_dirty(frame);
+        self.cache.note_update(frame);
+        self.cache.note_high_water(sum);
     }
 
     /// Runs `f` as an interrupt does. The interrupted operation may hold a medium error that it has

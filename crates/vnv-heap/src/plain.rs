@@ -32,7 +32,6 @@ pub(crate) fn zeros<const N: usize>(place: &mut MaybeUninit<[u32; N]>) -> &mut [
 }
 
 /// The bytes of words as they are in memory.
-#[inline(always)]
 pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
     // SAFETY: invariant "Written before it is read": the same memory; any bytes are words.
     unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
@@ -45,6 +44,25 @@ pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
 #[inline(never)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     let (from, to) = (from.cast::<MaybeUninit<u8>>(), to.cast::<MaybeUninit<u8>>());
+    // SAFETY: invariant "Written before it is read": as the caller vouches.
+    unsafe {
+        for i in 0..n {
+            to.add(i).write_volatile(from.add(i).read());
+        }
+    }
+}
+
+/// Copies `n` words, which may be padding. A function of its own: so what it fills is not moved
+/// once more.
+///
+/// # Safety
+/// Both are valid for that, and do not overlap.
+#[inline(never)]
+pub(crate) unsafe fn copy_words(from: *const usize, to: *mut usize, n: usize) {
+    let (from, to) = (
+        from.cast::<MaybeUninit<usize>>(),
+        to.cast::<MaybeUninit<usize>>(),
+    );
     // SAFETY: invariant "Written before it is read": as the caller vouches.
     unsafe {
         for i in 0..n {

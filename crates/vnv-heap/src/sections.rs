@@ -25,8 +25,10 @@ use crate::config::Promise;
 use crate::error::{Error, Fail};
 use crate::handle::Kind;
 use crate::pager::Pager;
+use crate::plain::copy_words;
 use crate::policy::Policy;
 use core::cell::{Cell, UnsafeCell};
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use nvmem::{Medium, planted};
 
@@ -48,7 +50,6 @@ impl StateLock {
     }
 
     /// Returns the budget word and locks, if the lock is free.
-    #[inline(never)]
     fn acquire(&self) -> Result<u32, Fail> {
         let budget = self.0.get();
         if budget < Self::LOCKED {
@@ -164,13 +165,18 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
     }
 
-    /// The same core, moved part by part: small cores copy more than 64 bytes by a call of
+    /// The same core, moved word by word: small cores move more than 64 bytes by a call of
     /// `memcpy`, which alone takes 900 bytes of code.
     #[inline(always)]
-    pub(crate) fn moved_in_parts(self) -> Self {
-        Core {
-            lock: self.lock,
-            pager: UnsafeCell::new(self.pager.into_inner().moved_in_parts()),
+    pub(crate) fn moved(self) -> Self {
+        let from = ManuallyDrop::new(self);
+        let mut to = MaybeUninit::<Self>::uninit();
+        let words = size_of::<Self>() / size_of::<usize>();
+        // SAFETY: invariant "Written before it is read": a core holds pointers, so it consists of
+        // words and is aligned to them. Only the copy is used afterwards.
+        unsafe {
+            copy_words((&raw const from).cast(), to.as_mut_ptr().cast(), words);
+            to.assume_init()
         }
     }
 
@@ -186,6 +192,22 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.lock.unlock(self.pager.get_mut().budget());
     }
 
+    /// Locks the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it,
+    /// [`Error::Suspended`].
+    ///
+    /// # Safety
+    /// In a critical section, whose end ends the use of the pager.
+    #[allow(clippy::mut_from_ref)]
+    #[inline(never)]
+    unsafe fn acquire(&self) -> Result<&mut Pager<S, P, Pol>, Fail> {
+        let budget = self.lock.acquire()?;
+        // SAFETY: invariant "State in sections": in a critical section, and the lock was free, so
+        // no other section runs.
+        let pager = unsafe { &mut *self.pager.get() };
+        pager.set_budget(budget);
+        Ok(pager)
+    }
+
     /// Runs `f` with the pager. **Errors**: [`Error::Busy`] when the medium's driver asks for it,
     /// [`Error::Suspended`].
     #[inline(always)]
@@ -194,11 +216,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         f: impl FnOnce(&mut Pager<S, P, Pol>) -> Result<R, Fail>,
     ) -> Result<R, Fail> {
         let _masked = Masked::begin();
-        let budget = self.lock.acquire()?;
-        // SAFETY: invariant "State in sections": in a critical section, and the lock was free, so
-        // no other section runs.
-        let pager = unsafe { &mut *self.pager.get() };
-        pager.set_budget(budget);
+        // SAFETY: invariant "State in sections": in this critical section.
+        let pager = unsafe { self.acquire() }?;
         let r = f(pager);
         self.lock.unlock(pager.budget());
         r
@@ -219,7 +238,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// Converts the failure of the last section, adding the medium's error.
     #[cold]
-    #[inline(never)]
     pub(crate) fn error(&self, fail: Fail) -> Error<S::Error> {
         if fail != Fail::MEDIUM {
             return fail.error(None);
@@ -242,6 +260,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Required before dirty objects are written while no guard can be alive. **Errors**:
     /// [`Error::Busy`] when a leaked guard may have left uninitialised padding. It cannot be read,
     /// and the type that could clear it is unknown.
+    #[inline(never)]
     pub(crate) fn no_padding_leaked(&self) -> Result<(), Fail> {
         let budget = self.lock.0.get();
         let leaked = self.peek(|pager| pager.padding_leaked(budget));
@@ -433,11 +452,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Writes back everything that has changed, in one section; see [`Pager::save`].
     pub(crate) fn persist(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
-        let budget = self.lock.acquire().map_err(|f| f.error(None))?;
-        // SAFETY: invariant "State in sections": in a critical section, and the lock was free, so
-        // no other section runs.
-        let pager = unsafe { &mut *self.pager.get() };
-        pager.set_budget(budget);
+        // SAFETY: invariant "State in sections": in this critical section.
+        let pager = unsafe { self.acquire() }.map_err(|f| f.error(None))?;
         let r = pager.in_interrupt(Pager::save);
         match r {
             Ok(()) => self.lock.suspend(),

@@ -156,7 +156,8 @@ impl FindFree {
     /// entry into the other.
     fn is_allowed(&self, need: u16) -> bool {
         let differs = self.first(need) ^ self.avoid;
-        self.avoid == 0 || differs & differs.wrapping_sub(1) != 0 || planted!("vnv-heap/near-copy")
+        let near = self.avoid != 0 && differs & differs.wrapping_sub(1) == 0;
+        !near || planted!("vnv-heap/near-copy")
     }
 
     /// The first of the run found; numbered from 1.
@@ -230,15 +231,13 @@ impl AllocRun {
 pub(crate) struct Alloc {
     n: u16,
     len: u16,
-    stage: AllocStage,
-    find: FindFree,
     /// The first object's number, once found.
     id: u16,
     /// Objects allocated so far.
     done: u16,
+    stage: AllocStage,
+    /// Its search finds the numbers first, then the units of each object.
     run: AllocRun,
-    /// The free of an object that is taken back.
-    free: Option<Free>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -246,7 +245,7 @@ enum AllocStage {
     Ids,
     Blocks,
     /// No space: objects allocated so far are freed again.
-    Undo,
+    Undo(Free),
 }
 
 impl Alloc {
@@ -272,12 +271,10 @@ impl Alloc {
         Alloc {
             n,
             len,
-            stage: AllocStage::Ids,
-            find: FindFree::NEW,
             id: 0,
             done: 0,
+            stage: AllocStage::Ids,
             run: AllocRun::new(units),
-            free: None,
         }
     }
 }
@@ -380,7 +377,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Converts a failure of this section, with the medium's error.
     #[cold]
-    #[inline(never)]
     pub(crate) fn error(&mut self, fail: Fail) -> Error<S::Error> {
         fail.error(self.image.take_failure())
     }
@@ -688,9 +684,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// blocks say so.
     ///
     /// **Power loss**: an object that nothing reachable points to is gone. **Cost**: for each
-    /// object 6 bytes (8 in a run), an entry of 4 (2 with the snapshot promise), and a bit for each 8 bytes.
-    /// **Errors**: [`Error::Full`] when numbers or space do not suffice;
-    /// nothing stays allocated then.
+    /// object 6 bytes (8 in a run), an entry of 4 (2 with the snapshot promise), and a bit for each
+    /// 8 bytes. **Errors**: [`Error::Full`] when numbers or space do not suffice; nothing stays
+    /// allocated then.
     ///
     /// `RUN`: whether it may be more than one object. A single object needs no undo, and so less
     /// code.
@@ -699,14 +695,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.before_change()?;
         // A constant for a single object, so that the compiler drops the code for runs.
         let n = if RUN { a.n } else { 1 };
-        match a.stage {
+        match &mut a.stage {
             AllocStage::Ids => {
                 let units = u32::from(units_of(a.len)) * u32::from(n);
                 if RUN && (n == 0 || units > u32::from(self.free_units)) {
                     return Err(Fail::FULL);
                 }
-                self.find_free(&mut a.find, n, false)?;
-                a.id = a.find.first(n);
+                self.find_free(&mut a.run.find, n, false)?;
+                a.id = a.run.find.first(n);
+                a.run.find = FindFree::NEW;
                 a.stage = AllocStage::Blocks;
             }
             AllocStage::Blocks => match self.alloc_run(&mut a.run) {
@@ -727,19 +724,18 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     a.run = AllocRun::new(units_of(a.len));
                 }
                 Err(Fail::FULL) if RUN && a.done > 0 => {
-                    a.stage = AllocStage::Undo;
+                    a.stage = AllocStage::Undo(Free::new(a.id + a.done - 1, a.len));
                 }
                 Err(e) => return Err(e),
             },
-            AllocStage::Undo if !RUN => return Err(Fail::FULL),
-            AllocStage::Undo => {
-                let free = a.free.get_or_insert(Free::new(a.id + a.done - 1, a.len));
+            AllocStage::Undo(_) if !RUN => return Err(Fail::FULL),
+            AllocStage::Undo(free) => {
                 self.free(free)?;
-                a.free = None;
                 a.done -= 1;
                 if a.done == 0 {
                     return Err(Fail::FULL);
                 }
+                *free = Free::new(a.id + a.done - 1, a.len);
             }
         }
         Err(Fail::PENDING)
@@ -749,10 +745,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// [`Store::free`].
     pub(crate) fn undo_alloc(&mut self, a: &mut Alloc) -> Result<(), Fail> {
         self.before_change()?;
-        if let AllocStage::Blocks = a.stage {
+        if a.done != 0 {
             self.image.put_entry(a.id, Entry::FREE)?;
             self.free_ids += 1;
-            a.stage = AllocStage::Undo;
+            a.done = 0;
             return Err(Fail::PENDING);
         }
         self.release(&mut a.run)
@@ -809,7 +805,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Err(f) if f.is_damage() => false,
             Err(e) => return Err(e),
         };
-        if P::SNAPSHOT && e.committed() != 0 && !planted!("vnv-heap/freed-at-once") {
+        let counts = P::SNAPSHOT && e.committed() != 0;
+        if counts && !planted!("vnv-heap/freed-at-once") {
             if !known {
                 f.len = UNKNOWN;
             }

@@ -179,11 +179,11 @@ fn large<P: Promise>(save: fn(&mut TestHeap<'_, Shared, P>)) {
         let before = heap.stats();
         heap.free(tree.unwrap()).unwrap();
         let after = heap.stats();
-        let read = after.loads - before.loads;
-        println!("{shape:?}: {taken} objects, {read} loads");
+        let read = after.page_ins - before.page_ins;
+        println!("{shape:?}: {taken} objects, {read} page_ins");
         assert!(
             taken >= depth && read <= 3 * taken,
-            "{shape:?}: {read} loads"
+            "{shape:?}: {read} page_ins"
         );
         save(&mut heap);
         let audit = heap.audit().unwrap();

@@ -40,25 +40,28 @@ fn in_place<M: Model, P: Promise>() {
     };
     let node = heap.alloc(node).unwrap();
     // In RAM, and not written yet.
-    let seen = heap.get_in_place(&node).unwrap();
+    let seen = heap.in_place().get(&node).unwrap();
     assert!(seen.flag && seen.value == 7);
     let others: Vec<Own<[u8; 60]>> = (0..30).map(|i| heap.alloc([i; 60]).unwrap()).collect();
-    // On the medium; nothing is paged in.
-    let loads = heap.stats().loads;
-    for (i, own) in others.iter().enumerate() {
-        assert_eq!(heap.get_in_place(own).unwrap(), &[i as u8; 60]);
+    // On the medium and in RAM, all at once; nothing is paged in.
+    let page_ins = heap.stats().page_ins;
+    let view = heap.in_place();
+    let all: Vec<&[u8; 60]> = others.iter().map(|own| view.get(own).unwrap()).collect();
+    let (seen, root) = (view.get(&node).unwrap(), view.root().unwrap());
+    assert!(root.first.is_none());
+    for (i, object) in all.iter().enumerate() {
+        assert_eq!(*object, &[i as u8; 60]);
     }
-    let seen = heap.get_in_place(&node).unwrap();
     assert!(seen.flag && seen.value == 7 && seen.next.is_some());
-    assert_eq!(heap.stats().loads, loads);
+    assert_eq!(heap.stats().page_ins, page_ins);
     // What was changed since is in RAM, and a reference that was leaked there is not joined by
     // another.
     heap.get_mut(&node).unwrap().value = 8;
-    assert_eq!(heap.get_in_place(&node).unwrap().value, 8);
+    assert_eq!(heap.in_place().get(&node).unwrap().value, 8);
     std::mem::forget(heap.get(&others[3]).unwrap());
-    assert_eq!(heap.get_in_place(&others[3]).unwrap(), &[3; 60]);
+    assert_eq!(heap.in_place().get(&others[3]).unwrap(), &[3; 60]);
     std::mem::forget(heap.get_mut(&others[4]).unwrap());
-    assert!(matches!(heap.get_in_place(&others[4]), Err(Error::Busy)));
+    assert!(matches!(heap.in_place().get(&others[4]), Err(Error::Busy)));
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn a_suspended_heap_is_not_read() {
     .unwrap();
     let own = heap.alloc([1u32; 4]).unwrap();
     heap.persist().unwrap();
-    assert!(matches!(heap.get_in_place(&own), Err(Error::Suspended)));
+    assert!(matches!(heap.in_place().get(&own), Err(Error::Suspended)));
     heap.restore().unwrap();
-    assert_eq!(heap.get_in_place(&own).unwrap(), &[1; 4]);
+    assert_eq!(heap.in_place().get(&own).unwrap(), &[1; 4]);
 }

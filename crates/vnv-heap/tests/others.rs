@@ -186,11 +186,11 @@ fn fifteen_elements_in_four_kibibytes() {
     let all: Vec<_> = (0..15)
         .map(|i| heap.alloc([i as u8; 256]).unwrap())
         .collect();
-    let loads = heap.stats().loads;
+    let page_ins = heap.stats().page_ins;
     for (i, own) in all.iter().enumerate() {
         assert_eq!(heap.read(own).unwrap(), [i as u8; 256]);
     }
-    assert_eq!(heap.stats().loads, loads);
+    assert_eq!(heap.stats().page_ins, page_ins);
 }
 
 /// Several heaps at once; there was one, in a static.

@@ -69,7 +69,7 @@ fn check(c: &Config, m: &CostModel) {
     );
     // Kept by exactly those budgets that are no less.
     let keeps = |microseconds, microjoules| {
-        c.keeps(&Budget {
+        c.fits_budget(&Budget {
             model: *m,
             microseconds,
             microjoules,
@@ -137,7 +137,7 @@ fn a_bound_does_not_wrap() {
         dirty_limit: u32::MAX,
         ..Config::DEFAULT
     };
-    const { assert!(!LARGE.keeps(&BUDGET)) };
+    const { assert!(!LARGE.fits_budget(&BUDGET)) };
     assert_eq!(LARGE.worst_case(&BUDGET.model).bytes, 65_547);
     // A minute for each byte.
     let slow = Budget {
@@ -145,7 +145,7 @@ fn a_bound_does_not_wrap() {
         microseconds: 4_300_000,
         microjoules: u32::MAX,
     };
-    assert!(!Config::DEFAULT.keeps(&slow));
+    assert!(!Config::DEFAULT.fits_budget(&slow));
     assert_eq!(
         slow.model.cost(u32::MAX, u32::MAX, u32::MAX).microseconds,
         u32::MAX

@@ -86,6 +86,7 @@ fn part(name: &str, f: &Figures) -> Option<String> {
         "limits" => limits(f),
         "snapshot" => snapshot(f),
         "memory" => memory(f),
+        "open" => open(f),
         "cuts" => cuts(f),
         _ => return checkpoint::document::part(name, f),
     })
@@ -475,6 +476,24 @@ fn memory(f: &Figures) -> String {
         let name = format!("share of 4 KiB that is usable, objects of {size} bytes");
         row(&mut t, &name, &format!("usable_{size}"));
     }
+    t.text
+}
+
+/// Bytes that opening reads, over sizes of RAM.
+fn open(f: &Figures) -> String {
+    let mut t = Table::new(f, &["RAM", "bytes read"]);
+    let smallest = t.figure("heap.open_smallest_ram");
+    let sizes = [
+        (format!("{smallest}, the smallest that opens"), "smallest"),
+        ("2,048".into(), "2048"),
+        ("4,096".into(), "4096"),
+        ("16,384".into(), "16384"),
+        ("the worst of every 8 bytes up to 4,096".into(), "max"),
+    ];
+    for (name, key) in sizes {
+        t.figures(&name, &[format!("heap.open_read_{key}")]);
+    }
+    t.figures("formatting", &["heap.format_read".into()]);
     t.text
 }
 

@@ -28,6 +28,14 @@ const SVCALL: Vector = Vector {
     svcall: machine::svcall::<()>,
 };
 
+/// What changes threads. A Cortex-M0 has no program with several.
+#[cfg(target_abi = "eabihf")]
+const PENDSV: Vector = Vector {
+    svcall: machine::pendsv,
+};
+#[cfg(not(target_abi = "eabihf"))]
+const PENDSV: Vector = FAULT;
+
 /// The system's vectors; no other interrupt is ever enabled.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".vectors")]
@@ -48,7 +56,7 @@ static VECTORS: [Vector; 16] = [
     SVCALL,
     FAULT,
     NONE,
-    FAULT,
+    PENDSV,
     Vector { handler: systick },
 ];
 

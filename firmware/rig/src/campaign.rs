@@ -4,7 +4,7 @@ use crate::cost::Cost;
 use crate::explore::{Case, Explored, Limits, explore};
 use crate::image::Image;
 use crate::machine::Machine;
-use crate::{interrupts, machines, report};
+use crate::{interrupts, machines, preempt, report};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -102,7 +102,9 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
     if job.case.rounds != 0 && !worthwhile(&mut **m, &job.case)? {
         return Ok(None);
     }
-    let explored = if job.case.interrupts && job.reach.depth != Some(0) {
+    let explored = if job.case.preempts && job.reach.depth != Some(0) {
+        preempt::explore(&mut **m, &job.case, &job.reach)?
+    } else if job.case.interrupts && job.reach.depth != Some(0) {
         interrupts::explore(&mut **m, &job.case, &job.reach)?
     } else {
         let mut explored = explore(&mut **m, &job.case, &job.reach)?;

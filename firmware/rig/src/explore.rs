@@ -43,6 +43,10 @@ pub struct Case {
     pub interrupts: bool,
     /// The instruction of the first boot before which one comes.
     pub interrupt: Option<u64>,
+    /// It has several threads, which the timer's interrupt switches.
+    pub preempts: bool,
+    /// After how many instructions of the first boot that interrupt comes, for each of them.
+    pub instants: Vec<u64>,
     /// A cut may tear a word.
     pub torn: bool,
     /// After the first cut, cuts everywhere only in one state of so many; see the suite's
@@ -55,16 +59,23 @@ impl Case {
     pub fn blank(&self) -> State {
         let mut s = State::blank(self.bytes, self.number, self.argument);
         s.write_cell(cell::ROUNDS, self.rounds);
-        s.write_cell(cell::TIMER, if self.interrupts { u16::MAX } else { 0 });
+        let timer = self.interrupts || self.preempts;
+        s.write_cell(cell::TIMER, if timer { u16::MAX } else { 0 });
         s
     }
 
     /// The `i`-th boot, counted from 0.
     pub fn boot(&self, m: &mut dyn Machine, i: usize, boot: &Boot<'_>, log: &mut Log) -> Ran {
         match self.interrupt {
-            Some(at) if i == 0 => m.interrupted(boot, at, log),
-            _ => m.boot(boot, log),
+            Some(at) if i == 0 => return m.interrupted(boot, at, log),
+            _ if i == 0 && !self.instants.is_empty() => {
+                if let Some(ran) = m.preempted(boot, &self.instants, log) {
+                    return ran;
+                }
+            }
+            _ => {}
         }
+        m.boot(boot, log)
     }
 }
 
@@ -101,6 +112,8 @@ pub struct Failure {
     pub cuts: Vec<usize>,
     /// The instruction of the first boot before which an interrupt came.
     pub interrupt: Option<u64>,
+    /// After how many instructions of the first boot the timer's interrupts came.
+    pub instants: Vec<u64>,
     /// For each of them, how the last unit is torn; 0 if it is not.
     pub torn: Vec<u8>,
     /// What was wrong in the boot after the last cut.
@@ -410,11 +423,11 @@ impl Explorer<'_> {
 
     fn fail(&mut self, cuts: Vec<usize>, torn: Vec<u8>, why: Why) {
         self.out.failures += 1;
-        let interrupt = None;
         self.out.first.get_or_insert(Failure {
             cuts,
             torn,
-            interrupt,
+            interrupt: None,
+            instants: Vec::new(),
             why,
         });
     }

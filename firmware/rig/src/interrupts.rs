@@ -141,12 +141,13 @@ fn fail(out: &mut Explored, interrupt: Option<u64>, cuts: Vec<usize>, why: Why) 
         torn: vec![0; cuts.len()],
         cuts,
         interrupt,
+        instants: Vec::new(),
         why,
     });
 }
 
 /// The boot after a cut.
-fn judge(
+pub(crate) fn judge(
     m: &mut dyn Machine,
     case: &Case,
     state: &State,
@@ -167,7 +168,7 @@ fn judge(
 }
 
 /// The instructions between which interrupts do something, if the scenario tells.
-fn open(log: &Log) -> Option<(u64, u64)> {
+pub(crate) fn open(log: &Log) -> Option<(u64, u64)> {
     let tells = |v| move |s: &&Store| s.mailbox_write() == Some((cell::OPEN, v));
     let first = log.stores.iter().find(tells(1))?;
     let last = log.stores.iter().rfind(tells(0))?;

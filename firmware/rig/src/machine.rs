@@ -29,6 +29,21 @@ pub trait Machine {
     /// instructions count; the core's own stores to the stack do not.
     fn interrupted(&mut self, boot: &Boot<'_>, at: u64, log: &mut Log) -> Ran;
 
+    /// As [`Machine::boot`], always with detail, but the timer's interrupt becomes pending when so
+    /// many instructions have ended, for each of the instants in ascending order. It is taken when
+    /// the core takes it: after a masked section, after a more urgent handler, or in the middle of
+    /// a less urgent one. `None` if this machine does not nest and chain interrupts.
+    fn preempted(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Option<Ran> {
+        let _ = (boot, instants, log);
+        None
+    }
+
+    /// The instructions of such a run, and the registers before each, where the machine can tell.
+    fn traced(&mut self, boot: &Boot<'_>, instants: &[u64]) -> Vec<Traced> {
+        let _ = (boot, instants);
+        Vec::new()
+    }
+
     /// After how many instructions of this boot an interrupt would be taken.
     fn interruptible(&mut self, boot: &Boot<'_>) -> Vec<u64>;
 
@@ -37,6 +52,17 @@ pub trait Machine {
 
     /// The instructions from `from` to before `to`: address and text.
     fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)>;
+}
+
+/// An instruction of a run, and the registers before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traced {
+    /// How many instructions had ended.
+    pub ended: u64,
+    /// Its address.
+    pub pc: u32,
+    /// The registers, as the instruction set numbers them, and the status.
+    pub registers: [u32; 17],
 }
 
 /// How to boot.
@@ -126,6 +152,9 @@ impl core::fmt::Display for Fault {
     }
 }
 
+/// The seed of no garbage: all is zero, as in an emulator that was just started.
+pub const ZERO: u64 = u64::MAX;
+
 /// Volatile garbage, made once for each seed.
 #[derive(Default)]
 pub struct Garbage(Vec<(u64, Box<[u8]>)>);
@@ -139,7 +168,8 @@ impl Garbage {
             .position(|g| g.0 == seed && g.1.len() == ram.len());
         let i = known.unwrap_or_else(|| {
             let mut all = vec![0; ram.len()].into_boxed_slice();
-            for (i, w) in all.chunks_mut(8).enumerate() {
+            let words = all.chunks_mut(8).enumerate();
+            for (i, w) in words.filter(|_| seed != ZERO) {
                 w.copy_from_slice(&mix(seed << 32 | i as u64).to_le_bytes()[..w.len()]);
             }
             self.0.push((seed, all));
@@ -150,7 +180,10 @@ impl Garbage {
 
     /// The garbage of a register.
     pub fn register(seed: u64, n: u32) -> u32 {
-        mix(!seed << 16 ^ u64::from(n)) as u32
+        match seed {
+            ZERO => 0,
+            _ => mix(!seed << 16 ^ u64::from(n)) as u32,
+        }
     }
 
     /// How far down from its end RAM was written since it was filled, static variables (`from`

@@ -9,6 +9,8 @@ mod interrupts;
 mod machine;
 mod machines;
 mod msp430;
+mod preempt;
+mod qemu;
 mod replay;
 mod report;
 mod state;
@@ -21,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use campaign::{Done, Job, Source};
 use clap::Parser;
 use explore::{Case, Limits};
-use relume_suite::abi::ARMV6M;
+use relume_suite::abi::{ARM, ARMV6M};
 use relume_suite::{HostModel, groups, planted};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -51,6 +53,10 @@ struct Args {
     /// Repeat the failure of this line
     #[arg(long, value_name = "LINE")]
     replay: Option<replay::Line>,
+    /// QEMU for ARM: programs of several threads run there, too, and every instruction must find
+    /// the same registers
+    #[arg(long, value_name = "PROGRAM")]
+    qemu: Option<PathBuf>,
     /// Where to write the figures: one flat JSON object
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
@@ -119,6 +125,8 @@ fn cases(group: &str, rounds: u16) -> Result<Vec<Case>> {
         measures: s.measures,
         interrupts: s.interrupts,
         interrupt: None,
+        preempts: s.preempts,
+        instants: Vec::new(),
         torn: s.torn,
         sample: s.sample,
     };
@@ -147,6 +155,7 @@ fn again(a: &Args, line: &replay::Line) -> Result<bool> {
         named.with_context(|| format!("no scenario `{}` in {}", line.scenario, line.group))?;
     case.argument = line.argument;
     case.interrupt = line.interrupt;
+    case.instants = line.instants.clone();
     let (text, failed) = report::repeat(&mut *m, &case, &line.cuts, 20_000_000)?;
     print!("{line}\n{text}");
     Ok(!failed)
@@ -167,7 +176,7 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
             for case in cases(&source.group, rounds)? {
                 let name = format!("{}/{}", source.group, case.name);
                 if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
-                    if (case.measures || case.interrupts) && rounds != 0 {
+                    if (case.measures || case.interrupts || case.preempts) && rounds != 0 {
                         continue;
                     }
                     // Minutes, for what its driver does on all machines.
@@ -265,7 +274,30 @@ fn all(a: &Args) -> Result<bool> {
     let done = campaign::run(&jobs, threads, &said)?;
     let all = jobs.into_iter().zip(done);
     let all: Vec<_> = all.filter_map(|(j, d)| Some((j, d?))).collect();
-    let figures = campaign::figures(&all);
+    let mut figures = campaign::figures(&all);
+    let mut same = true;
+    if let Some(program) = a.qemu.as_ref().filter(|_| !a.costs) {
+        let own = |j: &&Job| j.planted.is_none() && j.case.preempts && j.source.machine == ARM.name;
+        for j in all.iter().map(|(j, _)| j).filter(own) {
+            let name = format!("{}/{}/{}", j.source.machine, j.source.group, j.case.name);
+            match qemu::compare(
+                &mut *j.source.machine()?,
+                &j.case,
+                (program, &j.source.path),
+            )? {
+                Ok(done) => {
+                    println!("{name}: {done}");
+                    let key = |what: &str| format!("machine.{}.qemu.{what}", j.source.machine);
+                    *figures.entry(key("instructions")).or_default() += done.instructions as f64;
+                    *figures.entry(key("interrupts")).or_default() += done.interrupts as f64;
+                }
+                Err(difference) => {
+                    println!("{name}: {difference}");
+                    same = false;
+                }
+            }
+        }
+    }
     for (k, v) in &figures {
         println!("{k:48} {v}");
     }
@@ -283,7 +315,7 @@ fn all(a: &Args) -> Result<bool> {
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
     }
     let right = |(j, d): &(Job, Done)| (d.explored.failures > 0) == j.planted.is_some();
-    Ok(all.iter().all(right))
+    Ok(same && all.iter().all(right))
 }
 
 /// A whole number without a point.

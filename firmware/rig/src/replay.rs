@@ -1,9 +1,10 @@
 //! The line that repeats a failure: `arm/tx/update_two@1f2e3d4c/i1034.2/i220`.
 //!
-//! Machine, group and scenario; `+a3` a planted bug, `+r20` a number of operations and `+i99` an
-//! interrupt before that instruction of the first boot, if any; the hash of the image; and for each
-//! cut how many instructions of its boot had ended, and how many units the next one had stored;
-//! `~1` or `~2` when the last unit is torn.
+//! Machine, group and scenario; `+a3` a planted bug, `+r20` a number of operations, `+i99` an
+//! interrupt before that instruction of the first boot, and `+p99,140` interrupts that switch
+//! threads and become pending before these instructions, if any; the hash of the image; and for
+//! each cut how many instructions of its boot had ended, and how many units the next one had
+//! stored; `~1` or `~2` when the last unit is torn.
 
 use crate::explore::Case;
 use crate::state::Log;
@@ -113,6 +114,8 @@ pub struct Line {
     pub rounds: u16,
     /// The instruction of the first boot before which an interrupt comes.
     pub interrupt: Option<u64>,
+    /// After how many instructions of the first boot the timer's interrupts come.
+    pub instants: Vec<u64>,
     /// The image's hash.
     pub hash: u32,
     /// The cuts, one boot after the other.
@@ -129,6 +132,7 @@ impl Line {
             argument: case.argument,
             rounds: case.rounds,
             interrupt: case.interrupt,
+            instants: case.instants.clone(),
             hash,
             cuts,
         }
@@ -146,6 +150,10 @@ impl fmt::Display for Line {
         }
         if let Some(at) = self.interrupt {
             write!(f, "+i{at}")?;
+        }
+        for (i, at) in self.instants.iter().enumerate() {
+            let before = if i == 0 { "+p" } else { "," };
+            write!(f, "{before}{at}")?;
         }
         write!(f, "@{:08x}", self.hash)?;
         self.cuts.iter().try_for_each(|c| write!(f, "/{c}"))
@@ -168,10 +176,15 @@ impl std::str::FromStr for Line {
             bail!("`{what}` is not machine/group/scenario");
         };
         let (mut argument, mut rounds, mut interrupt) = (0, 0, None);
+        let mut instants = Vec::new();
         for o in of {
             match (o.get(..1), o.get(1..).map(str::parse)) {
                 (Some("a"), Some(Ok(n))) => argument = n,
                 (Some("r"), Some(Ok(n))) => rounds = n,
+                (Some("p"), _) => {
+                    let each = o[1..].split(',').map(str::parse);
+                    instants = each.collect::<Result<_, _>>().context("no instructions")?;
+                }
                 (Some("i"), _) => interrupt = Some(o[1..].parse().context("no instruction")?),
                 _ => bail!("`+{o}` is not known"),
             }
@@ -183,6 +196,7 @@ impl std::str::FromStr for Line {
             argument,
             rounds,
             interrupt,
+            instants,
             hash,
             cuts,
         })
@@ -201,6 +215,7 @@ mod tests {
             "riscv/planted/merge+a3+r20@00000001",
             "msp430/heap-interrupt/list+i99123@00000001/i4",
             "arm/checkpoint/flash@00000001/i7.1~2/i9~1",
+            "arm/switch/two_threads+a17+p107,220@00000001/i7",
         ] {
             assert_eq!(s.parse::<Line>().unwrap().to_string(), s);
         }

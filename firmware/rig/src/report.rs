@@ -122,6 +122,7 @@ pub fn failure(
     let (mut state, mut log) = (case.blank(), Log::default());
     let case = &Case {
         interrupt: f.interrupt,
+        instants: f.instants.clone(),
         ..case.clone()
     };
     for (i, (n, torn)) in f.cuts.iter().zip(&f.torn).enumerate() {

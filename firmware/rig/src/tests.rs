@@ -106,6 +106,8 @@ fn case(number: u16) -> Case {
         measures: false,
         interrupts: false,
         interrupt: None,
+        preempts: false,
+        instants: Vec::new(),
         torn: false,
         sample: 0,
     }

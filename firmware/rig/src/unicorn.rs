@@ -8,7 +8,7 @@ mod engine;
 pub mod riscv;
 
 use crate::image::Image;
-use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran};
+use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran, Traced};
 use crate::state::{Log, NVM, State};
 use anyhow::{Context, Result, bail};
 use buffer::Buffer;
@@ -36,6 +36,12 @@ pub trait Isa {
     fn unmasked(uc: &Unicorn<'_, engine::Watch>) -> bool;
     /// Has the timer's interrupt taken there, and runs its handler; then goes on.
     fn interrupt(e: &mut Engine, image: &Image, at: At, limit: u64, log: &mut Log) -> Ended;
+    /// The timer's interrupt in [`engine::Watch::signals`]; 0 where a run has one at most.
+    const TIMER: u32;
+    /// The pending interrupt that the core takes now, by its number.
+    fn due(uc: &Unicorn<'_, engine::Watch>) -> Option<u32>;
+    /// The registers, to be compared with another emulator's.
+    fn traced(uc: &Unicorn<'_, engine::Watch>) -> [u32; 17];
     /// What Unicorn's number of an exception, or a jump to where there is no memory, is; `None`
     /// when a program may not do it.
     fn trapped(_: u32) -> Option<engine::Exception> {
@@ -171,6 +177,33 @@ impl<I: Isa> Machine for Emulated<I> {
             _ => first,
         };
         self.ran(boot, ended)
+    }
+
+    fn preempted(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Option<Ran> {
+        let boot = &Boot {
+            detail: true,
+            ..*boot
+        };
+        if I::TIMER == 0 {
+            return None;
+        }
+        let start = self.reset(boot);
+        let ended = self.slow.engine.run_with(start, boot.limit, instants, log);
+        Some(self.ran(boot, ended))
+    }
+
+    fn traced(&mut self, boot: &Boot<'_>, instants: &[u64]) -> Vec<Traced> {
+        let boot = &Boot {
+            detail: true,
+            ..*boot
+        };
+        let start = self.reset(boot);
+        let mut log = Log::default();
+        let (_, trace) = self
+            .slow
+            .engine
+            .traced(start, boot.limit, instants, &mut log);
+        trace
     }
 
     fn interruptible(&mut self, boot: &Boot<'_>) -> Vec<u64> {

@@ -133,7 +133,7 @@ fn misses<M: Mapped, S: Medium<Error = Misuse>>(
         let read = scene.measure(section, || heap.get(&small).map(|v| v[3]))?;
         check!(scene, read == 6);
         let after = heap.stats();
-        check!(scene, after.loads == before.loads + 1);
+        check!(scene, after.page_ins == before.page_ins + 1);
         check!(
             scene,
             after.write_backs == before.write_backs + u32::from(dirty)
@@ -261,11 +261,11 @@ fn resident<const N: usize>(bytes: usize) -> Result<u16, OpenError<Misuse>> {
         // and what nobody uses has left.
         let mut settled = false;
         for _ in 0..ROUNDS {
-            let loads = heap.stats().loads;
+            let page_ins = heap.stats().page_ins;
             for own in all.iter().flatten() {
                 drop(heap.get(own)?);
             }
-            if heap.stats().loads == loads {
+            if heap.stats().page_ins == page_ins {
                 settled = true;
                 break;
             }

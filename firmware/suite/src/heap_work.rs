@@ -112,9 +112,9 @@ mod work {
             }
         };
         get_all();
-        let loads = heap.stats().loads;
+        let page_ins = heap.stats().page_ins;
         scene.measure(section, get_all);
-        check!(scene, heap.stats().loads == loads);
+        check!(scene, heap.stats().page_ins == page_ins);
         Ok(())
     }
 
@@ -136,11 +136,11 @@ mod work {
                 }
             });
         };
-        let loads = heap.stats().loads;
+        let page_ins = heap.stats().page_ins;
         get(HEAP_RETRIEVAL_BAD_32);
-        check!(scene, heap.stats().loads == loads + 1);
+        check!(scene, heap.stats().page_ins == page_ins + 1);
         get(HEAP_RETRIEVAL_BEST_32);
-        check!(scene, heap.stats().loads == loads + 1);
+        check!(scene, heap.stats().page_ins == page_ins + 1);
         heap.get_mut(&large)?[0] = 1;
         let written = heap.stats().write_backs;
         get(HEAP_RETRIEVAL_WORST_32);
@@ -170,7 +170,7 @@ mod work {
         let after = heap.stats();
         check!(
             scene,
-            after.write_backs == before.write_backs + 1 && after.loads == before.loads + 1
+            after.write_backs == before.write_backs + 1 && after.page_ins == before.page_ins + 1
         );
         Ok(())
     }

@@ -37,6 +37,7 @@ pub mod objects;
 pub mod planted;
 pub mod replay;
 mod scene;
+pub mod switch;
 pub mod tx;
 
 pub use abi::code;
@@ -65,6 +66,9 @@ pub struct Scenario<M: Mapped> {
     /// Whether the timer interrupts it: once in a run, and in another run before each instruction.
     /// The cuts are then made in the interrupt handler.
     pub interrupts: bool,
+    /// Whether it has several threads, which the timer's interrupt switches: before each
+    /// instruction, and everything is cut then.
+    pub preempts: bool,
     /// Whether a cut may leave a word that is neither the old one nor the new one, as on flash.
     pub torn: bool,
     /// How many cuts are left out; 0 for none.
@@ -88,6 +92,7 @@ impl<M: Mapped> Scenario<M> {
             bytes,
             measures: false,
             interrupts: false,
+            preempts: false,
             torn: false,
             sample: 0,
             run,
@@ -98,6 +103,14 @@ impl<M: Mapped> Scenario<M> {
     pub const fn interrupted(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
         Scenario {
             interrupts: true,
+            ..Self::new(name, bytes, run)
+        }
+    }
+
+    /// A scenario of several threads.
+    pub const fn preempted(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
+        Scenario {
+            preempts: true,
             ..Self::new(name, bytes, run)
         }
     }
@@ -136,6 +149,7 @@ impl<M: Mapped> Scenario<M> {
             bytes,
             measures: true,
             interrupts: false,
+            preempts: false,
             torn: false,
             sample: 0,
             run,
@@ -155,7 +169,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 24] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 25] {
     [
         nvmem::group(),
         tx::group(),
@@ -180,6 +194,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 24] {
         heap_costs::snapshot_group(),
         checkpoint::group(),
         checkpoint::interrupt_group(),
+        switch::group(),
         planted::group(),
     ]
 }

@@ -11,6 +11,10 @@ use nvmem::Region;
 #[cfg(target_arch = "arm")]
 pub use checkpoint::svcall;
 
+/// What a Cortex-M4's vector table has for PendSV.
+#[cfg(all(target_arch = "arm", target_abi = "eabihf"))]
+pub use crate::switch::pendsv;
+
 /// The failure model of this machine's memory.
 #[cfg(target_arch = "msp430")]
 pub type Model = nvmem::InOrder16;

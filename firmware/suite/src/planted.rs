@@ -55,7 +55,14 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 19] = [
+pub const BUGS: [Bug; 20] = [
+    Bug {
+        number: crate::switch::REGISTER_LOST,
+        group: "switch",
+        scenario: "two_threads",
+        what: "a context switch that loses a register",
+        on: &["arm"],
+    },
     Bug {
         number: MERGED,
         group: "planted",

@@ -10,10 +10,10 @@ use crate::policy::PolicyRules;
 use nvmem::planted;
 
 /// The directory grows when there are more than five objects to four buckets.
-const CHAIN: u16 = 5;
+const CHAIN: usize = 5;
 /// At this average chain length, compaction for a larger directory pays; evicting an object for it
 /// does not.
-const LONG_CHAIN: u16 = 4;
+const LONG_CHAIN: usize = 4;
 
 impl<P: PolicyRules> Cache<P> {
     /// Units below the directory.
@@ -22,19 +22,19 @@ impl<P: PolicyRules> Cache<P> {
     }
 
     /// Units below a directory of so many buckets.
-    pub(super) fn limit_of(&self, heads: u16) -> usize {
-        (self.len as usize - 2 * heads as usize) / UNIT
+    pub(super) fn limit_of(&self, heads: usize) -> usize {
+        (self.len as usize - 2 * heads) / UNIT
     }
 
     /// The fewest buckets: chains get long, but not long enough to trigger compaction.
-    pub(super) fn least_heads(&self) -> u16 {
-        (self.count / LONG_CHAIN + 1).min(self.heads())
+    pub(super) fn least_heads(&self) -> usize {
+        (usize::from(self.count) / LONG_CHAIN + 1).min(self.heads())
     }
 
     /// The number of buckets.
     #[inline(always)]
-    pub(super) fn heads(&self) -> u16 {
-        self.least.wrapping_neg() as u16
+    pub(super) fn heads(&self) -> usize {
+        isize::from(self.least).unsigned_abs()
     }
 
     #[inline(always)]
@@ -59,6 +59,11 @@ impl<P: PolicyRules> Cache<P> {
     pub(super) fn set_head(&mut self, bucket: isize, at: u16) {
         // SAFETY: invariant "Heads are written": as in `head_at`.
         unsafe { self.head_at(bucket).write(at) }
+    }
+
+    /// The bucket of the object in this frame.
+    fn bucket_of(&self, at: Frame) -> isize {
+        self.bucket(header::id(self.tag(at)))
     }
 
     /// A bucket is a negative number, counted from the end of the buffer. Object numbers are dense,
@@ -129,15 +134,15 @@ impl<P: PolicyRules> Cache<P> {
         let h = self.policy.fresh();
         self.make_used(at, id, len, h);
         self.count += 1;
-        self.chain(at, self.bucket(id));
+        self.chain(at, self.bucket_of(at));
     }
 
     /// Sets the number of buckets.
     #[inline(never)]
-    pub(super) fn set_heads(&mut self, heads: u16) {
+    pub(super) fn set_heads(&mut self, heads: usize) {
         self.least = (heads as i16).wrapping_neg();
         // All but the bits below the next power of two.
-        let below = u16::MAX.checked_shr((heads - 1).leading_zeros());
+        let below = usize::MAX.checked_shr((heads - 1).leading_zeros());
         self.mask = !below.unwrap_or(0) as i16;
     }
 
@@ -150,7 +155,7 @@ impl<P: PolicyRules> Cache<P> {
 
     /// Replaces this frame in its chain by another unit, or by the rest of the chain.
     pub(super) fn relink(&mut self, at: Frame, with: u16) {
-        let bucket = self.bucket(header::id(self.tag(at)));
+        let bucket = self.bucket_of(at);
         let place = self.place(at);
         let mut next = self.head(bucket);
         if next == place {
@@ -174,12 +179,12 @@ impl<P: PolicyRules> Cache<P> {
 
     /// Whether one more object makes chains too long.
     pub(super) fn is_crowded(&self) -> bool {
-        4 * self.count >= CHAIN * self.heads()
+        4 * usize::from(self.count) >= CHAIN * self.heads()
     }
 
     /// Whether chains are so long that compaction pays.
     pub(super) fn is_overcrowded(&self) -> bool {
-        self.count >= LONG_CHAIN * self.heads()
+        usize::from(self.count) >= LONG_CHAIN * self.heads()
     }
 
     /// Removes buckets, down to long chains, if that makes space on top of the frames.
@@ -197,9 +202,8 @@ impl<P: PolicyRules> Cache<P> {
     /// Grows as far as needed and possible. Whether it is large enough now.
     pub(super) fn grow(&mut self) -> bool {
         while self.is_crowded() {
-            if (self.len as usize - 2 * self.heads() as usize - 2) / UNIT < self.top as usize
-                && !planted!("vnv-heap/directory-grows-into-blocks")
-            {
+            let is_full = self.limit_of(self.heads() + 1) < self.top as usize;
+            if is_full && !planted!("vnv-heap/directory-grows-into-blocks") {
                 return false;
             }
             // The bucket to split holds the objects of the new one.
@@ -216,11 +220,12 @@ impl<P: PolicyRules> Cache<P> {
 
     /// Removes a bucket when there are more buckets than objects.
     pub(super) fn shrink(&mut self) {
-        if self.count < self.heads() && self.heads() > 1 {
+        if usize::from(self.count) < self.heads() && self.heads() > 1 {
             self.shrink_by_one();
         }
     }
 
+    #[inline(never)]
     fn shrink_by_one(&mut self) {
         let at = self.head(isize::from(self.least));
         self.set_heads(self.heads() - 1);
@@ -233,7 +238,7 @@ impl<P: PolicyRules> Cache<P> {
         while place != NONE {
             let at = self.at(place);
             place = header::link(self.span(at));
-            self.chain(at, self.bucket(header::id(self.tag(at))));
+            self.chain(at, self.bucket_of(at));
         }
     }
 }

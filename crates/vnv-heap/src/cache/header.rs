@@ -185,7 +185,6 @@ impl Frame {
     }
 
     /// Units between a lower frame and this one.
-    #[inline(always)]
     pub(super) fn units_from(self, below: Frame) -> u16 {
         ((self.0.addr().get() - below.0.addr().get()) / UNIT) as u16
     }

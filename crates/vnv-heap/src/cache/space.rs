@@ -98,19 +98,15 @@ impl<P: PolicyRules> Cache<P> {
         Reserve::Done(at)
     }
 
-    /// Evicts a clean, unpinned object and gives its frame to another one: in transfer, not pinned,
-    /// its bytes undefined. False when the frame has not exactly the size needed; then it becomes a
-    /// hole.
-    #[inline(never)]
-    pub(crate) fn replace(&mut self, s: Frame, id: u16, len: usize) -> bool {
+    /// Evicts a clean, unpinned object. If its frame has exactly the size that another object
+    /// needs, gives it to that one, as [`Cache::reserve`] does; else it becomes a hole.
+    pub(crate) fn replace(&mut self, s: Frame, id: u16, len: usize) {
         if header::step(self.span(s)) != header::units(len) {
-            self.remove(s);
-            return false;
+            return self.remove(s);
         }
         debug_assert!(self.arrived == 0 && !self.is_pinned(s) && !self.is_dirty(s));
         self.unlink(s);
         self.alloc_frame(s, id, len);
-        true
     }
 
     /// Makes this space the frame of an object that is not resident.
@@ -291,8 +287,8 @@ impl<P: PolicyRules> Cache<P> {
     }
 
     fn may_move(&self, at: Frame) -> bool {
-        self.tag(at) & header::TAG_PINS == 0 && self.span(at) & header::IN_TRANSFER == 0
-            || planted!("vnv-heap/pinned-block-moves")
+        let stays = self.is_pinned(at) || self.in_transfer(at);
+        !stays || planted!("vnv-heap/pinned-block-moves")
     }
 
     /// Begins to move a frame into a hole below it: the adjacent one, or one that is large enough.

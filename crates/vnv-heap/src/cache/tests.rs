@@ -502,7 +502,12 @@ fn a_directory_gets_its_room_after_large_objects() {
     for id in 100..if cfg!(miri) { 200 } else { 400 } {
         budget(&mut c, id, 8, |_| {}).unwrap();
     }
-    assert!(c.heads() * 4 >= c.count, "{} of {}", c.heads(), c.count);
+    assert!(
+        c.heads() * 4 >= usize::from(c.count),
+        "{} of {}",
+        c.heads(),
+        c.count
+    );
     for id in 501..=515 {
         budget(&mut c, id, 256, |_| {}).unwrap();
     }

@@ -29,8 +29,8 @@ unsafe impl<T: Persist, const PER: usize, B> Persist for Chunked<'_, T, PER, B> 
 impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T, PER, B> {
     /// Makes `chunks` chunks by calling `make`.
     ///
-    /// **Cost**: number, space and content of each. **Errors**: those of [`Heap::alloc`](crate::Heap::alloc) and of
-    /// `make`; nothing stays allocated then.
+    /// **Cost**: number, space and content of each. **Errors**: those of
+    /// [`Heap::alloc`](crate::Heap::alloc) and of `make`; nothing stays allocated then.
     pub fn alloc<H: HeapOf<'h, B>>(
         heap: &H,
         chunks: u16,
@@ -82,7 +82,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
         heap.unrooted().chunk_mut(&self.0, chunk)
     }
 
-    /// Calls `f` with an element. `None` when the index is out of range.
+    /// Calls `f` with an element. `None` when the index is out of range. **Cost**, **Errors**: as
+    /// [`Heap::get`](crate::Heap::get).
     pub fn with<H: HeapOf<'h, B>, O>(
         &self,
         heap: &H,
@@ -95,6 +96,7 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
     }
 
     /// Calls `f` with an element, which it may change. `None` when the index is out of range.
+    /// **Cost**, **Errors**: as [`Heap::get_mut`](crate::Heap::get_mut).
     pub fn update<H: HeapOf<'h, B>, O>(
         &self,
         heap: &H,
@@ -108,12 +110,14 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
 }
 
 impl<'h, T: Plain + Copy + Marked<B>, const PER: usize, B> Chunked<'h, T, PER, B> {
-    /// A copy of an element. `None` when the index is out of range.
+    /// A copy of an element. `None` when the index is out of range. **Cost**, **Errors**: as
+    /// [`Heap::get`](crate::Heap::get).
     pub fn get<H: HeapOf<'h, B>>(&self, heap: &H, i: u32) -> Result<Option<T>, Error<H::Error>> {
         self.with(heap, i, |v| *v)
     }
 
-    /// Changes an element. False when the index is out of range.
+    /// Changes an element. False when the index is out of range. **Cost**, **Errors**: as
+    /// [`Heap::get_mut`](crate::Heap::get_mut).
     pub fn set<H: HeapOf<'h, B>>(
         &self,
         heap: &H,

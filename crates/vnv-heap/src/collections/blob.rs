@@ -62,8 +62,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
 impl<'h, B> Blob<'h, B> {
     /// Allocates an object with these bytes.
     ///
-    /// **Power loss**, **Cost**: as [`Heap::alloc`](crate::Heap::alloc). **Errors**: the same; [`Error::RamFull`] for
-    /// more than 16 KiB less 8 bytes.
+    /// **Power loss**, **Cost**: as [`Heap::alloc`](crate::Heap::alloc). **Errors**: the same;
+    /// [`Error::RamFull`] for more than 16 KiB less 8 bytes.
     pub fn alloc<H: HeapOf<'h, B>>(heap: &H, bytes: &[u8]) -> Result<Self, Error<H::Error>> {
         if bytes.len() > MAX_OBJECT {
             return Err(Error::RamFull);
@@ -91,7 +91,8 @@ impl<'h, B> Blob<'h, B> {
         self.len == 0
     }
 
-    /// Calls `f` with the bytes and returns its result. **Cost**, **Errors**: as [`Heap::get`](crate::Heap::get).
+    /// Calls `f` with the bytes and returns its result. **Cost**, **Errors**: as
+    /// [`Heap::get`](crate::Heap::get).
     pub fn with<H: HeapOf<'h, B>, O>(
         &self,
         heap: &H,
@@ -135,8 +136,8 @@ impl<'h, B> Blob<'h, B> {
     /// Replaces the bytes by others. If freeing the former bytes fails, the next open frees them.
     ///
     /// **Power loss**: as any change of the object that holds the blob. **Errors**: as
-    /// [`Blob::alloc`], and as [`Heap::get_mut`](crate::Heap::get_mut) for as many bytes as before; the blob is unchanged
-    /// then.
+    /// [`Blob::alloc`], and as [`Heap::get_mut`](crate::Heap::get_mut) for as many bytes as before;
+    /// the blob is unchanged then.
     pub fn replace<H: HeapOf<'h, B>>(
         &mut self,
         heap: &H,

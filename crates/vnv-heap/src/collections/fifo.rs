@@ -106,8 +106,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
     ///
     /// **Power loss**: it is in the queue from the persist or commit on that saves the object with
     /// the queue. **Cost**: nothing is read; objects that must leave RAM are written back.
-    /// **Errors**: [`Error::Full`] when the queue is full; as [`Heap::get_mut`](crate::Heap::get_mut). The value is
-    /// returned, and the queue is unchanged.
+    /// **Errors**: [`Error::Full`] when the queue is full; as
+    /// [`Heap::get_mut`](crate::Heap::get_mut). The value is returned, and the queue is unchanged.
     pub fn push<H: HeapOf<'h, B>>(
         &mut self,
         heap: &H,
@@ -135,8 +135,9 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
     /// Takes the oldest element; `None` when there is none.
     ///
     /// **Power loss**: it is out of the queue from the persist or commit on that saves the object
-    /// with the queue. **Cost**: reads it unless it is resident. **Errors**: as [`Heap::get`](crate::Heap::get); the
-    /// element stays in the queue. A damaged one can be [skipped](Fifo::skip).
+    /// with the queue. **Cost**: reads it unless it is resident. **Errors**: as
+    /// [`Heap::get`](crate::Heap::get); the element stays in the queue. A damaged one can be
+    /// [skipped](Fifo::skip).
     pub fn pop<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<Option<T>, Error<H::Error>> {
         // SAFETY: invariant "Sole owner": a valid value; the queue drops its copy below.
         let copy = |v: &T| unsafe { core::ptr::from_ref(v).read() };
@@ -147,9 +148,9 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         Ok(value)
     }
 
-    /// Drops the oldest element, even if it is damaged. **Cost**: none; with the snapshot promise it
-    /// writes 2 bytes and reads 12 if the element was changed and not written yet.
-    /// Objects that it owned are unreachable, and freed by the next open.
+    /// Drops the oldest element, even if it is damaged. Objects that it owned are unreachable, and
+    /// freed by the next open. **Cost**: none; with the snapshot promise it writes 2 bytes and
+    /// reads 12 if the element was changed and not written yet.
     pub fn skip<H: HeapOf<'h, B>>(&mut self, heap: &H) {
         if self.len > 0 {
             heap.unrooted().forget_chunk(&self.ring, self.head);
@@ -176,7 +177,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
     /// Takes all elements out, and frees the objects that they own. A damaged element is skipped.
     ///
     /// **Power loss**: as [`Fifo::pop`]. **Cost**: reads elements that may own objects. **Errors**:
-    /// as [`Heap::get`](crate::Heap::get) and [`Heap::discard`](crate::Heap::discard); the remaining elements stay in the queue.
+    /// as [`Heap::get`](crate::Heap::get) and [`Heap::discard`](crate::Heap::discard); the
+    /// remaining elements stay in the queue.
     pub fn clear<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<(), Error<H::Error>> {
         while self.len > 0 {
             if !T::HANDLES {

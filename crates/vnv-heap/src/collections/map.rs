@@ -166,8 +166,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
     ///
     /// **Power loss**: the entry counts from the persist or commit on that saves the object with
     /// the map. **Cost**: one or two chunks are read and one is changed; when the map grows, all of
-    /// them. **Errors**: [`Error::Full`]; as [`Heap::get_mut`](crate::Heap::get_mut). The value is returned, and the map
-    /// is unchanged.
+    /// them. **Errors**: [`Error::Full`]; as [`Heap::get_mut`](crate::Heap::get_mut). The value is
+    /// returned, and the map is unchanged.
     pub fn insert<H: HeapOf<'h, B>>(
         &mut self,
         heap: &H,
@@ -262,8 +262,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         Ok(())
     }
 
-    /// Frees all entries, the objects that they own, and the table. Same as [`Heap::discard`](crate::Heap::discard) of
-    /// the map, which is empty afterwards.
+    /// Frees all entries, the objects that they own, and the table. Same as
+    /// [`Heap::discard`](crate::Heap::discard) of the map, which is empty afterwards.
     ///
     /// **Power loss**, **Cost**, **Errors**: as there.
     pub fn clear<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<(), Error<H::Error>> {

@@ -106,8 +106,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
     ///
     /// **Power loss**: it counts from the persist or commit on that saves the object with the
     /// vector. **Cost**: the first element of a chunk is written without a read; the first of a
-    /// segment allocates it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`](crate::Heap::get_mut). The value is
-    /// returned, and the vector is unchanged.
+    /// segment allocates it. **Errors**: [`Error::Full`]; as
+    /// [`Heap::get_mut`](crate::Heap::get_mut). The value is returned, and the vector is unchanged.
     pub fn push<H: HeapOf<'h, B>>(
         &mut self,
         heap: &H,
@@ -158,8 +158,9 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
     /// [`Vector::clear`].
     ///
     /// **Power loss**: it is gone from the persist or commit on that saves the object with the
-    /// vector. **Cost**, **Errors**: as [`Heap::get`](crate::Heap::get), and as [`Heap::get_mut`](crate::Heap::get_mut) when it may own
-    /// objects; the vector is unchanged then.
+    /// vector. **Cost**, **Errors**: as [`Heap::get`](crate::Heap::get), and as
+    /// [`Heap::get_mut`](crate::Heap::get_mut) when it may own objects; the vector is unchanged
+    /// then.
     pub fn pop<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<Option<T>, Error<H::Error>> {
         let Some(last) = self.len.checked_sub(1) else {
             return Ok(None);
@@ -244,8 +245,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         f(&mut held).ok_or(Error::Damaged { object })
     }
 
-    /// Frees all elements, the objects that they own, and the space. Same as [`Heap::discard`](crate::Heap::discard) of
-    /// the vector, which is empty afterwards.
+    /// Frees all elements, the objects that they own, and the space. Same as
+    /// [`Heap::discard`](crate::Heap::discard) of the vector, which is empty afterwards.
     ///
     /// **Power loss**, **Cost**, **Errors**: as there.
     pub fn clear<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<(), Error<H::Error>> {

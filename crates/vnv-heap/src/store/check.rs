@@ -39,17 +39,19 @@ pub(super) fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
 #[inline(always)]
 fn block(c: u64, b: &[u8]) -> u64 {
     let (words, rest) = b.as_chunks::<4>();
-    let mut last = 0;
-    for byte in rest.iter().rev() {
-        last = last << 8 | u32::from(*byte);
-    }
-    let mut weights = WEIGHTS.iter();
-    let mut next = || weights.next().map_or(0, |w| u64::from(*w));
     let mut t = 0;
-    for w in words {
-        t += u64::from(u32::from_le_bytes(*w)) * next();
+    for (word, weight) in words.iter().zip(&WEIGHTS) {
+        t += u64::from(u32::from_le_bytes(*word)) * u64::from(*weight);
     }
-    t += u64::from(last) * next();
+    if let Some(weight) = WEIGHTS.get(words.len())
+        && !rest.is_empty()
+    {
+        let mut last = 0;
+        for byte in rest.iter().rev() {
+            last = last << 8 | u32::from(*byte);
+        }
+        t += u64::from(last) * u64::from(*weight);
+    }
     fold(c) * STRIDE + t
 }
 

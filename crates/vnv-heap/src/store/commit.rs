@@ -61,9 +61,12 @@ impl Record {
     pub(super) fn of_words(words: &Words) -> Option<Self> {
         let [seq, second, crc] = words.map(u32::from_le);
         let state = second as u16;
-        let intact =
-            (RUNNING.into()..=COMMITTED.into()).contains(&state) && check(seq, second) == crc;
-        (intact || planted!("vnv-heap/record-unchecked")).then_some(Record {
+        let known = (RUNNING.into()..=COMMITTED.into()).contains(&state);
+        let wrong = !known || check(seq, second) != crc;
+        if wrong && !planted!("vnv-heap/record-unchecked") {
+            return None;
+        }
+        Some(Record {
             seq,
             state: state as u8,
             pins: (second >> 16) as u16,
@@ -90,6 +93,19 @@ fn check(seq: u32, second: u32) -> u32 {
     Crc32::new().word(seq).word(second).finish()
 }
 
+/// How many bytes cannot come from a cut in the write of `new` over `old`. `in_order`: no new byte
+/// follows an old one.
+#[inline(never)]
+fn neither(bytes: &[u8], new: &[u8], old: &[u8], in_order: bool) -> u32 {
+    let (mut count, mut ended) = (0, false);
+    for ((b, new), old) in bytes.iter().zip(new).zip(old) {
+        let is_new = b == new && !(ended && in_order);
+        ended |= b != new;
+        count += u32::from(!is_new && b != old);
+    }
+    count
+}
+
 /// A pin record: the object's number, the unit of its frame, its length, and its pins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Pin {
@@ -97,6 +113,23 @@ pub(crate) struct Pin {
     pub(crate) at: u16,
     pub(crate) len: u16,
     pub(crate) pins: u16,
+}
+
+impl Pin {
+    fn words(self) -> [u32; 2] {
+        let word = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
+        [word(self.id, self.at), word(self.len, self.pins)].map(u32::to_le)
+    }
+
+    fn of_words(words: [u32; 2]) -> Self {
+        let [first, second] = words.map(u32::from_le);
+        Pin {
+            id: first as u16,
+            at: (first >> 16) as u16,
+            len: second as u16,
+            pins: (second >> 16) as u16,
+        }
+    }
 }
 
 /// A commit under way.
@@ -153,8 +186,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
             }
         }
         match broken {
-            Some(words) if state != 0 && !planted!("vnv-heap/damaged-record-forgotten") => {
-                self.judge_broken(&words, state)
+            Some(mut words) if state != 0 && !planted!("vnv-heap/damaged-record-forgotten") => {
+                self.judge_broken(&mut words, state)
             }
             _ => Ok(state),
         }
@@ -168,40 +201,39 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// written again, also after a cut that left the same bytes: everything it promises was on the
     /// medium before its first byte. **Errors**: [`Fail::RECORD`] when both are possible.
     #[cold]
-    fn judge_broken(&mut self, words: &Words, state: Word) -> Result<Word, Fail> {
-        let next = self.seq.wrapping_add(1);
-        let (new_state, most) = match state as u8 {
-            COMMITTED => (COMMITTED, 0),
-            // Another persist may have come before, with any number of pins.
-            PERSISTED => (RUNNING, self.image.geometry().pins() + 1),
-            _ => return Ok(state),
+    fn judge_broken(&mut self, words: &mut Words, state: Word) -> Result<Word, Fail> {
+        // The state of the record that counts, and that of the one that is written next.
+        let (now, new_state) = if P::SNAPSHOT {
+            (COMMITTED, COMMITTED)
+        } else {
+            (PERSISTED, RUNNING)
         };
-        let byte = |words: &Words, i: usize| words[i / 4].to_ne_bytes()[i % 4];
-        let record = |seq, state, pins| Record { seq, state, pins }.words();
-        let new = record(next, new_state, 0);
-        let not_new = (0..12)
-            .filter(|i| byte(words, *i) != byte(&new, *i))
-            .count();
-        if P::SNAPSHOT && not_new <= 1 {
-            self.put_record_of(next, COMMITTED, 0)?;
+        if state != now.into() {
             return Ok(state);
         }
-        let mut odd = 12;
-        for n in 0..=most {
-            let old = match n {
-                0 if next == 1 => [0; 3],
-                0 => record(next.wrapping_sub(2), new_state, 0),
-                n => record(next.wrapping_sub(2), PERSISTED, n - 1),
-            };
-            let (mut neither, mut begun) = (0, false);
-            for i in 0..12 {
-                let (b, new, old) = (byte(words, i), byte(&new, i), byte(&old, i));
-                // On a medium that tears after a prefix, no new byte follows an old one.
-                let is_new = b == new && !(begun && S::CONTRACT.torn == Torn::Prefix);
-                begun |= b != new;
-                neither += u8::from(!is_new && b != old);
+        let next = self.seq.wrapping_add(1);
+        let record = |seq, state, pins| Record { seq, state, pins }.words();
+        let bytes = as_bytes(words);
+        let new = &mut record(next, new_state, 0);
+        let new = as_bytes(new);
+        let in_order = S::CONTRACT.torn == Torn::Prefix;
+        let not_new = neither(bytes, new, new, in_order);
+        if P::SNAPSHOT && not_new <= 1 {
+            self.put_record(COMMITTED, 0)?;
+            return Ok(state);
+        }
+        // What the slot can have held before.
+        let mut old = match next {
+            1 => [0; 3],
+            _ => record(next.wrapping_sub(2), new_state, 0),
+        };
+        let mut odd = neither(bytes, new, as_bytes(&mut old), in_order);
+        if !P::SNAPSHOT {
+            // Or another persist came before, with any number of pins.
+            for pins in 0..self.image.geometry().pins() + 1 {
+                old = record(next.wrapping_sub(2), PERSISTED, pins);
+                odd = odd.min(neither(bytes, new, as_bytes(&mut old), in_order));
             }
-            odd = odd.min(neither);
         }
         match odd {
             0 => Ok(state),
@@ -213,14 +245,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Writes the next record: after everything that was written before, and before everything that
     /// follows.
-    #[inline(always)]
-    pub(super) fn put_record(&mut self, state: u8, pins: u16) -> Result<(), Fail> {
-        self.put_record_of(self.seq.wrapping_add(1), state, pins)
-    }
-
-    /// The same with this sequence number.
     #[inline(never)]
-    pub(super) fn put_record_of(&mut self, seq: u32, state: u8, pins: u16) -> Result<(), Fail> {
+    pub(super) fn put_record(&mut self, state: u8, pins: u16) -> Result<(), Fail> {
+        let seq = self.seq.wrapping_add(1);
         let r = Record { seq, state, pins };
         let slot = if planted!("vnv-heap/record-overwrites") {
             0
@@ -248,30 +275,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// [`Error::Full`](crate::Error::Full) when there are more than configured.
     pub(crate) fn write_pin(&mut self, i: u16, pin: Pin) -> Result<(), Fail> {
         let at = self.image.geometry().pin(i).ok_or(Fail::FULL)?;
-        let mut b = [0; 8];
-        for (to, v) in b
-            .as_chunks_mut::<2>()
-            .0
-            .iter_mut()
-            .zip([pin.id, pin.at, pin.len, pin.pins])
-        {
-            *to = v.to_le_bytes();
-        }
-        self.image.put(at, &b)
+        self.image.put(at, as_bytes(&mut pin.words()))
     }
 
     /// The `i`-th pin record of the last persist.
     pub(crate) fn read_pin(&mut self, i: u16) -> Result<Pin, Fail> {
         let at = self.image.geometry().pin(i).ok_or(Fail::FULL)?;
-        let mut b = [0; 8];
-        self.image.get(at, &mut b)?;
-        let [i0, i1, a0, a1, l0, l1, p0, p1] = b;
-        Ok(Pin {
-            id: u16::from_le_bytes([i0, i1]),
-            at: u16::from_le_bytes([a0, a1]),
-            len: u16::from_le_bytes([l0, l1]),
-            pins: u16::from_le_bytes([p0, p1]),
-        })
+        let mut words = [0; 2];
+        self.image.get(at, as_bytes(&mut words))?;
+        Ok(Pin::of_words(words))
     }
 
     /// The most pins that can be recorded.
@@ -423,17 +435,19 @@ impl<S: Medium, P: Promise> Store<S, P> {
         unit: u16,
         len: Option<u16>,
     ) -> Result<Option<MarkUnits>, Fail> {
-        if unit == 0 || c.keep || planted!("vnv-heap/old-block-kept") {
+        let none = unit == 0 || c.keep;
+        if none || planted!("vnv-heap/old-block-kept") {
             return Ok(None);
         }
         match self.image.locate_in(id, unit) {
             Ok(place) => {
-                let known = match len {
-                    Some(len) => {
-                        place.len == len || planted!("vnv-heap/old-encoded-length-not-checked")
-                    }
+                let mut known = match len {
+                    Some(len) => place.len == len,
                     None => self.image.is_sound(id, &place)?,
                 };
+                if planted!("vnv-heap/old-encoded-length-not-checked") {
+                    known |= len.is_some();
+                }
                 Ok(known.then(|| MarkUnits::free(place.unit, units_of(place.len))))
             }
             Err(f) if f.is_damage() => Ok(None),
@@ -474,7 +488,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let next = self.seq.wrapping_add(1);
         if applied == applied_word(next) {
             // The table shows a commit whose record is damaged now: write the record again.
-            self.put_record_of(next, COMMITTED, 0)?;
+            self.put_record(COMMITTED, 0)?;
         }
         let late = applied != applied_word(self.seq);
         // The applied word names neither this commit nor the previous one.
@@ -520,9 +534,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         match self.image.locate_in(id, unit) {
             Ok(place) => {
                 let taken = self.image.has_unit(&place, true)?;
-                Ok(taken
-                    || planted!("vnv-heap/former-block-believed")
-                    || self.bitmap_lacks_unit()?)
+                if taken || planted!("vnv-heap/former-block-believed") {
+                    return Ok(true);
+                }
+                self.bitmap_lacks_unit()
             }
             Err(f) if f.is_damage() => Ok(false),
             Err(f) => Err(f),

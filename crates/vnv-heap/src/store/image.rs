@@ -88,7 +88,6 @@ impl Geometry {
 
     /// The largest heap of this configuration in `capacity` bytes. **Errors**: the medium is too
     /// small.
-    #[inline(never)]
     pub(super) fn largest(config: &Config, capacity: u32) -> Result<Geometry, Fail> {
         let (objects, pins) = (u32::from(config.objects), u32::from(config.max_pins));
         // Eight units are 65 bytes with their part of the bitmap; the bitmap's end is rounded up.
@@ -398,7 +397,6 @@ impl<S: Medium, P: Promise> Image<S, P> {
 
     /// Reads the entries from `id` on, which is in the table: as many as there are and fit.
     /// [`Entry::decode`] gets their numbers.
-    #[inline(never)]
     pub(super) fn entries<'t>(&mut self, id: u16, to: &'t mut Entries) -> Result<&'t [u32], Fail> {
         let at = self.geometry.entry(id).ok_or(Fail::damaged(id))?;
         let n = usize::from(self.geometry.objects - id) + 1;
@@ -408,7 +406,6 @@ impl<S: Medium, P: Promise> Image<S, P> {
     }
 
     /// Writes a piece if it differs from the medium.
-    #[inline(never)]
     pub(super) fn put_changed(&mut self, at: u32, piece: &[u8]) -> Result<(), Fail> {
         let mut b = MaybeUninit::uninit();
         let there = &mut as_bytes(zeros::<WORDS>(&mut b))[..piece.len()];

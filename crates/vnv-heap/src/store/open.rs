@@ -135,7 +135,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// promise the table; the whole medium when it holds no superblock. **Errors**: as
     /// [`Store::begin`] when it was formatted; else those of [`OpenError`](crate::OpenError) that
     /// do not concern RAM. Nothing is written then, and `copies` holds the superblock.
-    #[inline(never)]
     pub(crate) fn open(
         &mut self,
         config: &Config,
@@ -175,7 +174,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             return Err(Fail::too_small(self.image.geometry().end()));
         }
         if let Some(budget) = &config.budget
-            && !config.keeps_on(
+            && !config.fits_budget_on(
                 self.image.geometry().objects,
                 self.image.geometry().pins(),
                 budget,

@@ -21,6 +21,7 @@ impl<'h, R: Persist<At<'h> = R>, S: Medium<Error: Debug>> Save for Heap<'h, R, S
     }
 }
 
+#[allow(dead_code)]
 pub fn random(seed: &mut u32) -> u32 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 17;

@@ -77,6 +77,10 @@ fn open(image: &[u8], bytes_of_ram: usize) -> Option<u64> {
     }
 }
 
+fn sure_open(image: &[u8], bytes_of_ram: usize) -> u64 {
+    open(image, bytes_of_ram).expect("it is enough")
+}
+
 fn main() {
     let (image, format_read) = filled();
     let (mut most, mut smallest) = (0, None);
@@ -94,10 +98,9 @@ fn main() {
     let smallest = smallest.expect("4 KiB suffice");
     println!("heap.open_smallest_ram {smallest}");
     println!("heap.open_read_max {most}");
-    for size in [1024, 1104, 2048, 4096] {
-        if let Some(read) = open(&image, size) {
-            println!("heap.open_read_{size} {read}");
-        }
+    println!("heap.open_read_smallest {}", sure_open(&image, smallest));
+    for size in [2048, 4096, 16384] {
+        println!("heap.open_read_{size} {}", sure_open(&image, size));
     }
     println!("heap.format_read {format_read}");
 }

@@ -36,8 +36,6 @@ const GENERAL: [R; 14] = [
     R::LR,
 ];
 
-/// The timer's exception.
-const SYSTICK: u32 = 15;
 /// Cortex-M4 r0p1.
 const CPUID: u32 = 0x410F_C241;
 /// Cortex-M0 r0p0.
@@ -75,6 +73,11 @@ impl<const V6: bool> Isa for CortexM<V6> {
             R::APSR_NZCVQ,
             u64::from(Garbage::register(seed, 99) & 0xF800_0000),
         );
+        if seed == crate::machine::ZERO {
+            // As QEMU has it.
+            let _ = uc.reg_write(R::LR, 0xFFFF_FFFF);
+            let _ = uc.reg_write(R::APSR_NZCVQ, 1 << 30);
+        }
         let _ = uc.reg_write(R::SP, vector(image, 0).into());
         exceptions::reset(uc, if V6 { CPUID_M0 } else { CPUID });
         (vector(image, 1) | 1).into()
@@ -104,11 +107,22 @@ impl<const V6: bool> Isa for CortexM<V6> {
     fn interrupt(e: &mut Engine, _: &Image, at: At, limit: u64, log: &mut Log) -> Ended {
         // Not what the hook saw: an if-then block is gone through to its end.
         let back = e.uc.reg_read(R::PC).map_or(at.pc, |pc| pc as u32 & !1);
-        let handler = exceptions::enter(&mut e.uc, SYSTICK, back, true);
+        let handler = exceptions::enter(&mut e.uc, exceptions::TIMER.trailing_zeros(), back, true);
         match handler {
             Some(handler) => e.resume(handler, NOWHERE, (at.ended, limit), log),
             None => (stopped(at.pc), at.ended, at.pc),
         }
+    }
+
+    const TIMER: u32 = exceptions::TIMER;
+
+    fn due(uc: &Unicorn<'_, Watch>) -> Option<u32> {
+        exceptions::due(uc)
+    }
+
+    fn traced(uc: &Unicorn<'_, Watch>) -> [u32; 17] {
+        let all = [&GENERAL[..13], &[R::SP, R::LR, R::PC, R::XPSR]].concat();
+        std::array::from_fn(|i| uc.reg_read(all[i]).map_or(0, |v| v as u32))
     }
 
     fn trapped(number: u32) -> Option<Exception> {

@@ -1,7 +1,7 @@
 //! One engine with its hooks.
 
 use super::{Buffer, Isa};
-use crate::machine::{End, Fault, FaultKind};
+use crate::machine::{End, Fault, FaultKind, Traced};
 use crate::state::{Log, MAILBOX, NVM, When};
 use anyhow::{Result, anyhow};
 use relume_suite::abi::{self, cell};
@@ -11,6 +11,9 @@ use unicorn_engine::{HookType, MemType, Prot, Unicorn, uc_error};
 pub const PAGE: usize = 4096;
 /// No program jumps here.
 pub const NOWHERE: u64 = 0xFFFF_FFF0;
+
+/// The system control space of a Cortex-M. Other machines have nothing there.
+const CONTROL_SPACE: u64 = 0xE000_E000;
 
 /// What the hooks see and keep.
 pub struct Watch {
@@ -37,6 +40,17 @@ pub struct Watch {
     /// Where an interrupt would be taken, if that is asked for.
     open: Option<Vec<u64>>,
     detail: bool,
+    /// After how many instructions the timer's interrupt becomes pending, the last one first.
+    instants: Vec<u64>,
+    /// Interrupts that are pending: one bit for each of the core's numbers.
+    pub signals: u32,
+    /// Exceptions whose handlers have begun and not ended, the last one last.
+    pub active: Vec<u32>,
+    timer: u32,
+    due: fn(&Unicorn<'_, Watch>) -> Option<u32>,
+    /// The core's registers before each instruction, if they are asked for.
+    trace: Option<Vec<Traced>>,
+    traced: fn(&Unicorn<'_, Watch>) -> [u32; 17],
 }
 
 impl Watch {
@@ -61,7 +75,24 @@ impl Watch {
             fetched: I::fetched,
             open: None,
             detail: false,
+            instants: Vec::new(),
+            signals: 0,
+            active: Vec::new(),
+            timer: I::TIMER,
+            due: I::due,
+            trace: None,
+            traced: I::traced,
         }
+    }
+
+    /// Whether it stops at every instruction.
+    pub fn detail(&self) -> bool {
+        self.detail
+    }
+
+    /// The instruction or block before which it stopped.
+    pub fn stopped_before(&self) -> u32 {
+        self.pc
     }
 
     fn fault(&mut self, kind: FaultKind, address: u32) {
@@ -78,6 +109,8 @@ pub enum Exception {
     Call,
     /// A handler ends: what it jumped to.
     Return(u32),
+    /// What is pending is taken: its number.
+    Pending(u32),
 }
 
 /// An engine that is watched.
@@ -107,6 +140,8 @@ impl Engine {
             if !w.detail && w.before > w.limit {
                 w.end = Some(End::Limit);
                 let _ = uc.emu_stop();
+            } else if !w.detail && w.signals != 0 {
+                take_pending(uc);
             }
         })
         .map_err(error)?;
@@ -122,6 +157,26 @@ impl Engine {
                 }
                 w.before += u64::from(n);
                 w.pc = at as u32;
+                while w.instants.last().is_some_and(|i| *i <= w.before) {
+                    w.instants.pop();
+                    w.signals |= w.timer;
+                }
+                if w.before < w.limit && w.signals != 0 && take_pending(uc) {
+                    return;
+                }
+                if uc.get_data().trace.is_some() {
+                    let registers = (uc.get_data().traced)(uc);
+                    let w = uc.get_data_mut();
+                    let (ended, pc) = (w.before, w.pc);
+                    w.trace.iter_mut().for_each(|t| {
+                        t.push(Traced {
+                            ended,
+                            pc,
+                            registers,
+                        })
+                    });
+                }
+                let w = uc.get_data_mut();
                 if w.before >= w.limit {
                     w.end = Some(End::Limit);
                     let _ = uc.emu_stop();
@@ -150,6 +205,16 @@ impl Engine {
         };
         watch(map.nvm, 0, NVM)?;
         watch(map.mailbox, NVM, MAILBOX)?;
+        uc.add_mem_hook(
+            HookType::MEM_WRITE,
+            CONTROL_SPACE,
+            CONTROL_SPACE + PAGE as u64 - 1,
+            |uc, _, at, _, value| {
+                super::armv7m::stored(uc.get_data_mut(), at, value as u32);
+                true
+            },
+        )
+        .map_err(error)?;
         uc.add_mem_hook(HookType(0x3F0), 1, 0, |uc, kind, at, _, _| {
             let w = uc.get_data_mut();
             let jump = (w.trapped)(at as u32 | 1);
@@ -203,8 +268,37 @@ impl Engine {
 
     /// Runs from `start` until something ends it.
     pub fn run(&mut self, start: u64, limit: u64, log: &mut Log) -> (End, u64, u32) {
+        self.run_with(start, limit, &[], log)
+    }
+
+    /// As [`Engine::run`], and the timer's interrupt becomes pending when so many instructions have
+    /// ended: in ascending order. Only with detail.
+    pub fn run_with(
+        &mut self,
+        start: u64,
+        limit: u64,
+        instants: &[u64],
+        log: &mut Log,
+    ) -> (End, u64, u32) {
         log.stores.clear();
+        let w = self.uc.get_data_mut();
+        w.instants = instants.iter().rev().copied().collect();
+        w.active.clear();
+        w.signals = 0;
         self.resume(start, NOWHERE, (0, limit), log)
+    }
+
+    /// As [`Engine::run_with`], with the registers before each instruction.
+    pub fn traced(
+        &mut self,
+        start: u64,
+        limit: u64,
+        instants: &[u64],
+        log: &mut Log,
+    ) -> ((End, u64, u32), Vec<Traced>) {
+        self.uc.get_data_mut().trace = Some(Vec::new());
+        let ran = self.run_with(start, limit, instants, log);
+        (ran, self.uc.get_data_mut().trace.take().unwrap_or_default())
     }
 
     /// As [`Engine::run`], and where an interrupt would be taken.
@@ -229,12 +323,12 @@ impl Engine {
         w.pc = start as u32 & !1;
         w.pending = None;
         let mut result = self.uc.emu_start(start, until, 0, 0);
-        while let Some(x) = self.uc.get_data_mut().pending.take() {
-            let w = self.uc.get_data();
-            if w.end.is_some() {
-                break;
-            }
-            let Some(next) = (w.exception)(&mut self.uc, x) else {
+        while self.uc.get_data().end.is_none() {
+            let next = match self.uc.get_data_mut().pending.take() {
+                Some(x) => self.exception(x),
+                None => break,
+            };
+            let Some(next) = next else {
                 self.uc.get_data_mut().fault(FaultKind::Exception, 0);
                 break;
             };
@@ -257,6 +351,35 @@ impl Engine {
         };
         (end, ended, w.pc)
     }
+
+    fn exception(&mut self, x: Exception) -> Option<u64> {
+        let w = self.uc.get_data();
+        let (exception, detail, at) = (w.exception, w.detail, w.pc);
+        if let (Exception::Pending(_), true) = (x, detail) {
+            // An if-then block is gone through to its end.
+            let back = self.uc.pc_read().map_or(at, |pc| pc as u32 & !1);
+            let n = instructions_between(&self.uc, at, back);
+            self.uc.get_data_mut().count += u64::from(n);
+        }
+        let next = exception(&mut self.uc, x)?;
+        // The next instruction may lie in the same block again.
+        self.uc.get_data_mut().pc = next as u32 & !1;
+        Some(next)
+    }
+}
+
+/// Stops before the instruction that runs next, or without detail before its block, if the core
+/// takes a pending exception there.
+fn take_pending(uc: &mut Unicorn<'_, Watch>) -> bool {
+    let Some(number) = (uc.get_data().due)(uc) else {
+        return false;
+    };
+    let w = uc.get_data_mut();
+    w.pending = Some(Exception::Pending(number));
+    // The block was counted whole.
+    w.count = w.before;
+    let _ = uc.emu_stop();
+    true
 }
 
 /// A store to a page that survives, before it is made.

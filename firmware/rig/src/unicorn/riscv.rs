@@ -60,6 +60,16 @@ impl Isa for Rv32 {
         e.resume(trap, NOWHERE, (at.ended, limit), log)
     }
 
+    const TIMER: u32 = 0;
+
+    fn due(_: &Unicorn<'_, Watch>) -> Option<u32> {
+        None
+    }
+
+    fn traced(_: &Unicorn<'_, Watch>) -> [u32; 17] {
+        [0; 17]
+    }
+
     fn disassembler() -> CsResult<Capstone> {
         let mode = capstone::arch::riscv::ArchMode::RiscV32;
         let extra = [capstone::arch::riscv::ArchExtraMode::RiscVC];

@@ -131,11 +131,9 @@ fn printed() {
         "heap: snapshot, 12 objects, ",
         "record 0: number 2, committed, 0 pins, counts",
         "object 1: unit 1 at ",
-        "object 3: committed in unit ",
-        ", freed\n",
+        "0 bytes, intact; then freed, not committed\n",
         "5 bytes, NOT intact",
-        "object 4: committed in unit ",
-        "12 bytes, intact",
+        "12 bytes, intact; then in unit 9, not committed\n",
         "4 objects",
     ] {
         assert!(text.contains(line), "no \"{line}\" in\n{text}");
