@@ -62,7 +62,9 @@ use nvmem::{Invalid, Model, Persist, planted};
 ///
 /// # let memory = Box::leak(Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 128]));
 /// type Roots = Sharing<(Board<'static>,), Contexts<(u32, Option<PBox<'static, [u8; 4]>>)>>;
-/// let mut pool = Pool::<Roots>::open(Region::new(memory), |_| Ok(((Board { letter: None },), (0, None))))?;
+/// let mut pool = Pool::<Roots>::open(Region::new(memory), |_| {
+///     Ok(((Board { letter: None },), (0, None)))
+/// })?;
 /// let ((mut writer, mut reader), (board,)) = pool.share()?;
 /// // Any lock will do.
 /// let board = RefCell::new(board);
