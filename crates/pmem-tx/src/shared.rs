@@ -73,15 +73,17 @@ use nvmem::{Invalid, Model, Persist, planted};
 ///     *sent.get_mut(tx)? += 1;
 ///     board.get_mut(tx)?.letter = Some(PBox::new(*b"Hi!\0", tx)?);
 ///     Ok(())
-/// })?;
+/// })
+/// .map_err(|failed| failed.error)?;
 /// let got = reader.tx_with(&mut *board.borrow_mut(), |tx, mine, mut board| {
 ///     let letter = board.get_mut(tx)?.letter.take();
 ///     let mine = mine.get_mut(tx)?;
 ///     *mine = letter;
 ///     Ok(mine.as_ref().map(|letter| *letter.get(tx)))
-/// })?;
+/// })
+/// .map_err(|failed| failed.error)?;
 /// assert_eq!(got, Some(*b"Hi!\0"));
-/// # Ok::<(), pmem_tx::OpenError>(())
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Sharing<S, C> {
     _never: core::convert::Infallible,
