@@ -371,9 +371,9 @@ impl<A: Arg> Drop for Entered<A> {
 }
 
 /// Guard of a running transaction: rolls back when it is dropped, also by unwinding.
-struct Running<'c, M: Model> {
-    core: &'c Core<'c, M>,
-    s: &'c CtxState,
+pub(crate) struct Running<'c, M: Model> {
+    pub(crate) core: &'c Core<'c, M>,
+    pub(crate) s: &'c CtxState,
 }
 impl<M: Model> Drop for Running<'_, M> {
     #[inline]
@@ -383,7 +383,7 @@ impl<M: Model> Drop for Running<'_, M> {
 }
 impl<M: Model> Running<'_, M> {
     /// Ends the transaction after its commit word was stored.
-    fn committed(self) {
+    pub(crate) fn committed(self) {
         self.core.committed(self.s);
         core::mem::forget(self)
     }
@@ -443,7 +443,7 @@ where
 {
     /// Begins a transaction. `idle_flags` are the flags of an idle context.
     #[inline(always)]
-    fn begin(&mut self, idle_flags: usize) -> Result<Running<'c, M>, Error> {
+    pub(crate) fn begin(&mut self, idle_flags: usize) -> Result<Running<'c, M>, Error> {
         if self.s.flags.get() != idle_flags {
             self.begin_slow(idle_flags)?;
         }
@@ -461,6 +461,9 @@ where
         let s = self.s;
         if idle_flags == 0 && s.is(flag::EXTERNAL) {
             return Err(BeginError::CallersCommitWord);
+        }
+        if !s.is(idle_flags) && idle_flags != 0 {
+            return Err(BeginError::PoolsCommitWord);
         }
         if s.is(flag::PREPARED) {
             return Err(BeginError::Unfinished);
@@ -486,11 +489,11 @@ where
     /// Runs a body in a new transaction. Always inlined: each body has one call site, and half of
     /// the cost is returning its result through memory.
     #[inline(always)]
-    fn run_body<O>(
+    pub(crate) fn run_body<O, E: From<Error>>(
         &mut self,
         idle_flags: usize,
-        f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, Error>,
-    ) -> Result<(Running<'c, M>, O), Error> {
+        f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, E>,
+    ) -> Result<(Running<'c, M>, O), E> {
         let running = self.begin(idle_flags)?;
         let tx = Tx::new(self.core, self.others, self.s, true);
         let o = f(&tx, &mut Root::new(self.root()?))?;

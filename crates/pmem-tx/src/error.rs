@@ -95,6 +95,7 @@ impl From<JournalOverflow> for Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BeginError {
     CallersCommitWord,
+    PoolsCommitWord,
     Unfinished,
 }
 impl From<BeginError> for Error {
@@ -102,6 +103,7 @@ impl From<BeginError> for Error {
     fn from(busy: BeginError) -> Self {
         match busy {
             BeginError::CallersCommitWord => Error::CallersCommitWord,
+            BeginError::PoolsCommitWord => Error::PoolsCommitWord,
             BeginError::Unfinished => Error::Unfinished,
         }
     }

@@ -11,6 +11,7 @@ mod journal;
 mod layout;
 mod pool;
 mod ptr;
+mod resolved;
 mod shared;
 mod tx;
 mod walk;
@@ -23,6 +24,8 @@ pub use nvmem;
 pub use nvmem::cross::{Arg, Ret, Share};
 pub use pool::{Contexts, ContextsOf, Pool, Roots};
 pub use ptr::{PBox, Ptr, Width};
+#[doc(hidden)]
+pub use resolved::{Open, Ready};
 pub use shared::{Shared, SharedRoots, Sharing};
 pub use tx::{FieldLender, FieldSlot, Root, Tx};
 pub use walk::{Audit, MAX_TYPES};

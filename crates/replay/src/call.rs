@@ -5,7 +5,7 @@
 //! Commits a step's changes, its result and its record with one store.
 //!
 //! ```text
-//! Replay::commit                                                     cut here leaves
+//! Replay::run_job                                                    cut here leaves
 //!  1 run the body in a transaction of the pool; its result           old state (roll back)
 //!    goes to the payload area, its messages to the outbox
 //!  2 pool: journal and new values are on the medium ("prepared")     old state (roll back)
@@ -23,7 +23,8 @@
 //! (invariants "One number, one transaction" and "Content before header"). With `step_join` a third
 //! party stages between 3 and 4 with the same number.
 //!
-//! Code that depends on a call's types is behind [`Job`], so a program contains the rest only once.
+//! Only `run_job` depends on a call's types; a program contains the rest once. A step without
+//! messages, result or frees passes what is for them with one comparison each.
 //!
 //! # Bypass
 //!
@@ -55,9 +56,9 @@
 
 use crate::each::Loop;
 use crate::error::{Error, Mismatch, StepError};
-use crate::join::{Commit, Committed, Join};
+use crate::join::{Commit, Committed, commit_joined, no_join, no_join_of};
 use crate::open::{Replay, StopOnUnwind};
-use crate::outbox::{AnyOutlet, Outlet, Port, Queue};
+use crate::outbox::{AnyOutlet, Messages, OutboxAction, Outlet, Port, Queue};
 use crate::signature::{Name, args_hash, call_hash, kind};
 use crate::table::{CallKind, Cursor, HeaderWords, RecordView, Table, UnitWriter};
 use core::cell::Cell;
@@ -66,7 +67,7 @@ use core::ops::Deref;
 use nvmem::cross::{Arg, Ret, UNKNOWN_LENGTH};
 use nvmem::persist::NoHandles;
 use nvmem::{InOrder32, Model, Persist, Plain, planted};
-use pmem_tx::{Root, Tx, Width};
+use pmem_tx::{Open, Root, Tx, Width};
 
 /// A running step: the token of its transaction (to which it dereferences) and access to the
 /// outbox.
@@ -318,7 +319,7 @@ where
         name: Name,
         args: A,
         body: StepBody<R, M, A, O>,
-        mut join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+        join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
     ) -> Result<O, StepError<A>>
     where
         O: for<'p> Ret<In<'p> = O>,
@@ -329,13 +330,13 @@ where
             core::mem::forget(args);
             return Ok(o);
         }
-        self.call_slow::<A, O, _>(
+        self.call_slow::<A, O, _, _>(
             id,
             args,
             &move |tx: &Step<'_, '_, M>, root: &mut Root<'_, R::At<'_>, M::Unit>, a: A::In<'_>| {
                 body(tx, root, a)
             },
-            Some(&mut join),
+            Some(join),
         )
     }
 
@@ -458,24 +459,6 @@ pub(crate) struct RecordShape {
     pub header_only: bool,
 }
 
-impl RecordShape {
-    /// No record.
-    pub const NONE: RecordShape = RecordShape {
-        header: 0,
-        min_bytes: 0,
-        header_only: false,
-    };
-}
-
-/// The closure that joins a step, with access to the step's result.
-pub(crate) type JoinOf<'a, O> =
-    dyn for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error> + 'a;
-
-/// Makes the compiler infer the closure's higher-ranked lifetime.
-fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> F {
-    f
-}
-
 impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
@@ -503,7 +486,7 @@ where
                 return Ok(o);
             }
             if !CallSignature::<A, O, M>::HEADER_ONLY {
-                return self.call_slow(id, args, &body, None);
+                return self.call_slow(id, args, &body, no_join_of::<O>());
             }
             if let Err(error) = self.execute::<A, O, F>(id, &args, &body) {
                 return Err(StepError { error, args });
@@ -524,26 +507,25 @@ where
         if !args.of_session(self.pool.session()) && !self.replaying() {
             return self.check_running().and(Err(Error::WrongPool));
         }
-        let work = CallJob::<A, O, _, _> {
+        let job = CallJob::<A, O, _, _> {
             id,
             args,
             body,
             sink: &DropResult,
             _o: PhantomData,
         };
-        let shape = const { &CallSignature::<A, O, M>::SHAPE };
-        self.commit(id, shape, Some(&work), None, None)
+        self.run_job(&job, no_join())
     }
 
-    /// The slow path of a call: handles, results of unknown length, joins, and everything that
-    /// `bypass` did not accept.
+    /// The slow path of a call: handles, results of unknown length, joins that read the result, and
+    /// everything that `bypass` did not accept.
     #[inline(never)]
-    pub(crate) fn call_slow<A: Arg, O: Ret, F>(
+    pub(crate) fn call_slow<A: Arg, O: Ret, F, J>(
         &mut self,
         id: u32,
         args: A,
         body: &F,
-        join: Option<&mut JoinOf<'_, O>>,
+        join: Option<J>,
     ) -> Result<O, StepError<A>>
     where
         F: for<'p> Fn(
@@ -551,6 +533,7 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, pmem_tx::Error>,
+        J: for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
     {
         let session = self.pool.session();
         let refused = if A::OWNED > MOST_HANDLES {
@@ -565,21 +548,20 @@ where
             result: Cell::new(None),
             end: Cell::new(0),
         };
-        let work = CallJob::<A, O, _, _> {
+        let job = CallJob::<A, O, _, _> {
             id,
             args: &args,
             body,
             sink: &kept_result,
             _o: PhantomData,
         };
-        let shape = const { &CallSignature::<A, O, M>::SHAPE };
         let r = match refused {
             // Refuse before the body runs.
             Some(e) if !self.replaying() => self.check_running().and(Err(e)),
             _ => match join {
-                None => self.commit(id, shape, Some(&work), None, None),
-                Some(join) => {
-                    let mut join = joins(|c| {
+                None => self.run_job(&job, no_join()),
+                Some(mut join) => {
+                    let join = joins(|c| {
                         let o = kept_result.result.take();
                         let r = match &o {
                             Some(o) => join(o, c),
@@ -588,16 +570,13 @@ where
                         kept_result.result.set(o);
                         r
                     });
-                    self.commit(id, shape, Some(&work), None, Some(&mut join))
+                    self.run_job(&job, Some(join))
                 }
             },
         };
         let r = match (r, kept_result.result.into_inner()) {
             (Ok(()), Some(o)) => {
-                // `commit` has moved the cursor behind a joined step already.
-                if self.replaying() {
-                    self.advance_outlined(kept_result.end.get());
-                }
+                self.advance_outlined(kept_result.end.get());
                 Ok(o)
             }
             (Ok(()), None) => self.recorded_result::<A, O>(&args),
@@ -614,175 +593,250 @@ where
     }
 
     /// Checks the next record against a call. If there is none, runs `job` and commits its record,
-    /// or the record of its error. Afterwards the cursor is before the record; if the step was
-    /// joined, behind it.
+    /// or the record of its error. Afterwards the cursor is before the record.
     ///
-    /// If `shape` is a record, it is that of `job`, or of the loop `l` in its first iteration.
-    /// Otherwise this begins the next iteration of `l`, or ends it; without `l` it commits an empty
-    /// transaction, so that the pool clears stale numbers.
+    /// Only this depends on the call's types; what it calls is in a program once.
     ///
     /// **Errors**: the error of the job; if there is no room, [`Error::TableFull`] or the reason
     /// given to [`Replay::stop`].
-    #[inline(never)]
-    pub(crate) fn commit(
+    #[inline(always)]
+    fn run_job<A: Arg, O: Ret, F, K: ResultSink<O>, J>(
         &mut self,
-        id: u32,
-        shape: &RecordShape,
-        mut job: Option<&dyn Job<R, M>>,
-        l: Option<&Loop>,
-        join: Option<&mut Join<'_>>,
-    ) -> Result<(), Error> {
+        job: &CallJob<'_, A, O, F, K>,
+        join: Option<J>,
+    ) -> Result<(), Error>
+    where
+        F: for<'p> Fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
+        J: for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
+    {
+        let shape = const { &CallSignature::<A, O, M>::SHAPE };
         let Cursor { at, end, payload } = self.cursor;
-        if at != end {
-            return self.match_record(id, shape);
+        if at != end || at + Table::<M>::UNIT < payload + shape.min_bytes {
+            return self.no_place(job.id, shape);
         }
-        if at + Table::<M>::UNIT < payload + shape.min_bytes {
-            return Err(self.no_room_error);
-        }
-        let mut header = shape.header;
-        let mut context = self.pool.context();
-        let seq = context.next_seq();
-        let queue = self.table.queue(seq);
+        let header = Table::<M>::header(shape.header, job.id);
+        let context = self.pool.context();
+        let queue = self.table.queue(context.next_seq());
         let mut out = UnitWriter::new(&self.table, payload, at.saturating_sub(payload));
-        let recorded = shape.header != 0;
-        // The error of the job, once it has failed.
-        let mut failed = None;
-        if recorded && planted!("nv-replay/header-before-result") {
-            let header = Table::<M>::header(header, id) | Table::<M>::tag(seq);
+        if planted!("nv-replay/header-before-result") {
+            let header = header | Table::<M>::tag(queue.seq);
             self.table.store(at, header);
         }
-        if let (Some(l), true) = (l, recorded) {
-            // `min_bytes` includes the state. Nothing at these offsets counts yet.
-            out.to = payload + Table::<M>::STATE;
-            if planted!("nv-replay/loop-open-before-its-start") {
-                let header = Table::<M>::header(header, id);
-                self.table.commit_record(at, out.to, seq, header);
-            }
-            l.write(&self.table, payload, seq);
-        }
-        let prepared = loop {
-            let prepared = context.prepare_resolved::<(), (), _>((), |tx, root, ()| {
-                if let Some(job) = job {
-                    let step = Step { tx, queue: &queue };
-                    let r = job.run(&step, root, &mut out);
-                    match r {
-                        Ok(()) if queue.failed.get() == Error::Other => return Ok(()),
-                        Ok(()) if planted!("nv-replay/output-error-swallowed") => return Ok(()),
-                        // An error of the outbox or of the result's length is told already.
-                        Err(e) if queue.failed.get() == Error::Other => {
-                            queue.failed.set(e.recorded())
-                        }
-                        _ => {}
-                    }
-                    return Err(pmem_tx::Error::Aborted(0));
-                } else if let Some(e) = failed {
-                    // `min_bytes` includes the error.
-                    let (kind, number) = Error::encode(e);
-                    let words = Table::<M>::encode(kind, 1, true, id);
-                    header = Table::<M>::encode(kind, 1, true, 0).header;
-                    out.to = payload;
-                    if let Some(second) = words.second {
-                        out.word(second);
-                    }
-                    out.word(number);
-                }
-                Ok(())
-            });
-            let e = match prepared {
-                Ok(p) => break p,
-                Err(f) => match f.error {
-                    pmem_tx::Error::Aborted(_) => queue.failed.get(),
-                    // The body returned `Ok`, but the transaction cannot be prepared: for example,
-                    // a handle was lost in it.
-                    e => e.into(),
-                },
-            };
-            let record = job.take().is_some() && !planted!("nv-replay/failure-not-recorded");
-            // Nothing to record: a loop, an error that could not be recorded either, or a result of
-            // unknown length that did not fit.
-            if !record || e == Error::TableFull {
-                return Err(e);
-            }
-            failed = Some(e);
-            if !planted!("nv-replay/failed-step-sends") {
-                queue.clear();
-            }
-        };
-        queue.stage();
-        if planted!("nv-replay/outbox-drained-before-commit") {
+        let open = context.run_resolved(|tx, root| {
+            let step = Step { tx, queue: &queue };
+            let r = job.run(&step, root, &mut out);
+            queue.judge(r)
+        });
+        if planted!("nv-replay/outbox-drained-before-commit") && open.is_ok() {
+            queue.stage();
             let early = queue.action();
             early.map(|action| action(&queue, Some((&mut self.env, &mut self.sent))));
         }
-        let table = &self.table;
-        let mut prepared = Some(prepared);
-        let joined = join.is_some() && failed.is_none();
-        let stored = Cell::new(false);
+        let end = out.to;
+        let failed = match (open, join) {
+            (Ok(open), None) => {
+                commit_record(open, &queue, at, end, header);
+                None
+            }
+            (Ok(open), Some(join)) => {
+                let stored = Cell::new(false);
+                let guard = StopOnUnwind {
+                    when: &stored,
+                    no_room_error: &mut self.no_room_error,
+                    cursor: &mut self.cursor,
+                    area_end: self.table.area_end,
+                };
+                let table = &self.table;
+                let word = || table.commit_record(at, end, queue.seq, header);
+                let r = commit_joined(open, &queue, &stored, join, word);
+                guard.disarm();
+                r.err()
+            }
+            (Err(e), _) => Some(e),
+        };
+        match failed {
+            None => {
+                let (seq, action) = (queue.seq, queue.action());
+                self.recorded(at, seq, action);
+                Ok(())
+            }
+            Some(e) => {
+                let messages = planted!("nv-replay/failed-step-sends").then(|| queue.messages());
+                self.record_failure(job.id, shape, e, messages)
+            }
+        }
+    }
+
+    /// There is no place for a new record: a record is there already, or the table is full.
+    #[cold]
+    #[inline(never)]
+    fn no_place(&mut self, id: u32, shape: &RecordShape) -> Result<(), Error> {
+        if self.replaying() {
+            self.match_record(id, shape)
+        } else {
+            Err(self.no_room_error)
+        }
+    }
+
+    /// The record at `at` is committed, with the number `seq`. Sends its messages, and those that
+    /// wait.
+    #[inline(always)]
+    fn recorded(&mut self, at: usize, seq: u32, action: Option<OutboxAction<M>>) {
+        self.cursor.end = at - Table::<M>::UNIT;
+        if let Some(action) = action.or(self.resend) {
+            self.send_messages(seq, action)
+        }
+    }
+
+    /// Sends the messages of the commit `seq`, and those that wait.
+    #[inline(never)]
+    pub(crate) fn send_messages(&mut self, seq: u32, action: OutboxAction<M>) {
         let guard = StopOnUnwind {
-            when: &stored,
+            when: &Cell::new(true),
             no_room_error: &mut self.no_room_error,
             cursor: &mut self.cursor,
-            area_end: table.area_end,
+            area_end: self.table.area_end,
         };
-        let mut store = || {
-            if recorded {
-                table.commit_record(at, out.to, seq, Table::<M>::header(header, id));
-            } else if let Some(l) = l {
-                l.write(table, l.payload - Table::<M>::STATE, seq);
-            }
-            if let Some(p) = prepared.take() {
-                p.committed();
-            }
-            stored.set(true);
+        let queue = self.table.queue(seq);
+        let waits = action(&queue, Some((&mut self.env, &mut self.sent)));
+        self.resend = waits.then_some(action);
+        guard.disarm()
+    }
+
+    /// Records the error of a step that was undone, and returns it as a replay does. `messages` are
+    /// those that are sent all the same; none.
+    ///
+    /// **Errors**: `e`, whether it could be recorded or not.
+    #[cold]
+    #[inline(never)]
+    fn record_failure(
+        &mut self,
+        id: u32,
+        shape: &RecordShape,
+        e: Error,
+        messages: Option<Messages<M>>,
+    ) -> Result<(), Error> {
+        // A result of unknown length that did not fit is not recorded.
+        if e == Error::TableFull || planted!("nv-replay/failure-not-recorded") {
+            return Err(e);
+        }
+        // `min_bytes` includes the error.
+        let mut out = UnitWriter::new(&self.table, self.cursor.payload, 0);
+        let (kind, number) = Error::encode(e);
+        let words = Table::<M>::encode(kind, 1, true, id);
+        if let Some(second) = words.second {
+            out.word(second);
+        }
+        out.word(number);
+        let end = out.to;
+        // An error that cannot be recorded either.
+        self.commit_alone(end, words.header, messages)?;
+        self.match_record(id, shape)
+    }
+
+    /// Records the loop `l` in its first iteration.
+    ///
+    /// **Errors**: there is no room.
+    #[inline(always)]
+    pub(crate) fn record_loop(&mut self, l: &Loop, shape: &RecordShape) -> Result<(), Error> {
+        let Cursor { at, payload, .. } = self.cursor;
+        if at + Table::<M>::UNIT < payload + shape.min_bytes {
+            return Err(self.no_room_error);
+        }
+        let seq = self.pool.context().next_seq();
+        // `min_bytes` includes the state. Nothing at these offsets counts yet.
+        let end = payload + Table::<M>::STATE;
+        let header = Table::<M>::header(shape.header, l.id);
+        if planted!("nv-replay/loop-open-before-its-start") {
+            self.table.commit_record(at, end, seq, header);
+        }
+        l.write(&self.table, payload, seq);
+        self.commit_alone(end, header, None)
+    }
+
+    /// Commits the record at the cursor, whose payload ends at `end`, without a step. It has no
+    /// messages but those of a planted bug.
+    ///
+    /// **Errors**: the pool's.
+    #[inline(never)]
+    fn commit_alone(
+        &mut self,
+        end: usize,
+        header: u32,
+        messages: Option<Messages<M>>,
+    ) -> Result<(), Error> {
+        let at = self.cursor.at;
+        let context = self.pool.context();
+        let queue = self.table.queue(context.next_seq());
+        if let Some(messages) = messages {
+            queue.send_all(messages);
+        }
+        let open = context.run_resolved(|_, _| Ok::<_, Error>(()))?;
+        commit_record(open, &queue, at, end, header);
+        let (seq, action) = (queue.seq, queue.action());
+        self.recorded(at, seq, action);
+        Ok(())
+    }
+
+    /// Commits an empty transaction: begins the next iteration of `l`, or ends it.
+    ///
+    /// **Errors**: the reason given to [`Replay::stop`].
+    #[inline(always)]
+    pub(crate) fn turn(&mut self, l: &Loop) -> Result<(), Error> {
+        if self.cursor.at + Table::<M>::UNIT < self.cursor.payload {
+            return Err(self.no_room_error);
+        }
+        let table = &self.table;
+        self.pool.context().pass_number(|seq| {
+            table.retire_outbox(seq);
+            l.write_next(table, seq)
+        })?;
+        self.cursor = Cursor {
+            at: l.at,
+            end: l.at,
+            payload: l.payload,
         };
-        match join {
-            Some(join) if joined => {
-                if planted!("nv-replay/committed-before-join") {
-                    store();
-                }
-                let commit = Commit {
-                    number: seq,
-                    store: &mut store,
-                    _brand: PhantomData,
-                };
-                let joined = join(commit).map(|_| ());
-                if prepared.is_some() {
-                    // The join did not commit: undo the step and record the error.
-                    guard.disarm();
-                    let e = joined.err().map_or(Error::Other, Error::recorded);
-                    drop(prepared);
-                    if planted!("nv-replay/failure-not-recorded") {
-                        return Err(e);
-                    }
-                    return self.commit(id, shape, Some(&FailWith(e)), None, None);
-                }
-            }
-            _ => store(),
-        }
-        drop(prepared);
-        if let Some(action) = queue.action().or(self.resend) {
-            let waits = action(&queue, Some((&mut self.env, &mut self.sent)));
-            self.resend = waits.then_some(action);
-        }
-        guard.disarm();
-        if recorded {
-            self.cursor.end = at - Table::<M>::UNIT;
-            if joined {
-                (self.cursor.at, self.cursor.payload) = (self.cursor.end, out.to);
-            }
-        } else if let Some(l) = l {
-            let Loop { at, payload, .. } = *l;
-            self.cursor = Cursor {
-                at,
-                end: at,
-                payload,
-            };
-        }
-        if failed.is_some() {
-            // Return the recorded error, as a replay does.
-            return self.match_record(id, shape);
+        if let Some(action) = self.resend {
+            let seq = 0;
+            self.send_messages(seq, action);
         }
         Ok(())
     }
+
+    /// Uses up a number.
+    ///
+    /// **Errors**: the pool's.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn skip_number(&mut self) -> Result<(), Error> {
+        let table = &self.table;
+        let word = |seq| table.retire_outbox(seq);
+        Ok(self.pool.context().pass_number(word)?)
+    }
+}
+
+/// Makes the compiler infer the closure's higher-ranked lifetime.
+fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> F {
+    f
+}
+
+/// Commits a step whose payload ends at `end`: points 2 to 8 of the order above.
+#[inline(never)]
+fn commit_record<M: Model>(
+    open: Open<'_, M>,
+    queue: &Queue<'_, M>,
+    at: usize,
+    end: usize,
+    header: u32,
+) {
+    let ready = open.prepare();
+    queue.stage();
+    queue.table.commit_record(at, end, queue.seq, header);
+    ready.committed();
 }
 
 /// What the compiler knows about a call with arguments `A` and result `O`: the form of its record.
@@ -963,23 +1017,10 @@ where
         let f = &mut self.cursor;
         f.at -= Table::<M>::UNIT;
         f.payload = payload;
-        if f.at == f.end || planted!("nv-replay/live-one-record-early") {
+        if f.at == f.end && !self.live || planted!("nv-replay/live-one-record-early") {
             self.check_live();
         }
     }
-}
-
-/// Runs a call's body with its arguments and writes the record's payload.
-pub(crate) trait Job<R: Persist, M: Model>
-where
-    M::Unit: Width,
-{
-    fn run<'p>(
-        &self,
-        step: &Step<'_, 'p, M>,
-        root: &mut Root<'p, R::At<'p>, M::Unit>,
-        out: &mut UnitWriter<'_, M>,
-    ) -> Result<(), Error>;
 }
 
 /// Receives a call's result after it was written to the record.
@@ -1024,22 +1065,23 @@ pub(crate) struct CallJob<'a, A, O, F, K> {
     pub _o: PhantomData<fn() -> O>,
 }
 
-impl<R: Persist, M: Model, A: Arg, O: Ret, F, K: ResultSink<O>> Job<R, M>
-    for CallJob<'_, A, O, F, K>
-where
-    M::Unit: Width,
-    F: for<'p> Fn(
-        &Step<'_, 'p, M>,
-        &mut Root<'p, R::At<'p>, M::Unit>,
-        A::In<'p>,
-    ) -> Result<O::In<'p>, pmem_tx::Error>,
-{
-    fn run<'p>(
+impl<A: Arg, O: Ret, F, K: ResultSink<O>> CallJob<'_, A, O, F, K> {
+    /// Runs the body with its arguments and writes the record's payload.
+    #[inline(always)]
+    fn run<'p, R, M: Model>(
         &self,
         step: &Step<'_, 'p, M>,
-        root: &mut Root<'p, R::At<'p>, M::Unit>,
+        root: &mut Root<'p, R, M::Unit>,
         out: &mut UnitWriter<'_, M>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Error>
+    where
+        M::Unit: Width,
+        F: Fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
+    {
         // SAFETY: invariant "Sole owner": called once in a transaction. If the step commits, the
         // caller forgets the arguments. If it does not, or the body unwinds, the step is undone.
         let args = unsafe { self.args.enter() };
@@ -1098,21 +1140,5 @@ where
         }
         self.sink.put(o, out.to);
         Ok(())
-    }
-}
-
-/// The job of a step whose join did not commit: fails with the join's error.
-pub(crate) struct FailWith(pub Error);
-impl<R: Persist, M: Model> Job<R, M> for FailWith
-where
-    M::Unit: Width,
-{
-    fn run<'p>(
-        &self,
-        _: &Step<'_, 'p, M>,
-        _: &mut Root<'p, R::At<'p>, M::Unit>,
-        _: &mut UnitWriter<'_, M>,
-    ) -> Result<(), Error> {
-        Err(self.0)
     }
 }

@@ -12,8 +12,11 @@
 
 use crate::error::{Error, OpenFailure};
 use crate::open;
+use crate::outbox::Queue;
+use core::cell::Cell;
 use core::marker::PhantomData;
-use nvmem::{Model, Region};
+use nvmem::{Model, Region, planted};
+use pmem_tx::Open;
 
 /// An invariant lifetime: ties a [`Committed`] to the [`Commit`] that made it.
 type Brand<'c> = PhantomData<fn(&'c ()) -> &'c ()>;
@@ -46,8 +49,54 @@ impl<'c> Commit<'c> {
     }
 }
 
-/// The closure that joins a step.
-pub(crate) type Join<'a> = dyn for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error> + 'a;
+/// No join.
+pub(crate) fn no_join() -> Option<for<'c> fn(Commit<'c>) -> Result<Committed<'c>, Error>> {
+    None
+}
+
+/// No join that reads a result of this type.
+pub(crate) fn no_join_of<O>() -> Option<for<'c> fn(&O, Commit<'c>) -> Result<Committed<'c>, Error>>
+{
+    None
+}
+
+/// Commits a step together with what `join` stages. `word` stores the commit word and its fences;
+/// `stored` tells that it has done so.
+///
+/// **Errors**: that of a join that did not commit. The step is undone.
+#[inline(always)]
+pub(crate) fn commit_joined<M: Model>(
+    open: Open<'_, M>,
+    queue: &Queue<'_, M>,
+    stored: &Cell<bool>,
+    join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
+    word: impl Fn(),
+) -> Result<(), Error> {
+    let ready = open.prepare();
+    ready.announce();
+    let mut ready = Some(ready);
+    queue.stage();
+    let mut store = || {
+        word();
+        if let Some(r) = ready.take() {
+            r.committed();
+        }
+        stored.set(true);
+    };
+    if planted!("nv-replay/committed-before-join") {
+        store();
+    }
+    let commit = Commit {
+        number: queue.seq,
+        store: &mut store,
+        _brand: PhantomData,
+    };
+    let joined = join(commit).map(drop);
+    if stored.get() {
+        return Ok(());
+    }
+    Err(joined.err().map_or(Error::Other, Error::recorded))
+}
 
 /// The sequence number of the last committed transaction, 0 for none. An owner of joined operations
 /// resolves its staged operation with it. Call this before [`Replay::open`](crate::Replay::open),

@@ -50,7 +50,7 @@
 //! record moves the header position down, so the scan ends. A record that counts but has no valid
 //! form is [`Damage`]: a header is stored after its payload, so no power cut leaves it.
 
-use crate::call::{InOneThread, RecordShape};
+use crate::call::InOneThread;
 use crate::error::{ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure};
 use crate::outbox::{AnyOutlet, NotNow, OutboxAction, Outlet, outbox_action};
 use crate::signature::Twins;
@@ -405,13 +405,13 @@ where
         self.cursor.at = self.cursor.end;
         let mut copy = self.table.empty_area(new_area_end);
         // Records in the other area do not count before the run's start word refers to it.
-        self.commit(0, &RecordShape::NONE, None, None, None)?;
+        self.skip_number()?;
         for _ in 0..n {
             seq = geo.next(seq);
             self.table
                 .copy_record(&mut old, &mut copy, seq)
                 .ok_or(Error::Other)?;
-            self.commit(0, &RecordShape::NONE, None, None, None)?;
+            self.skip_number()?;
         }
         if copy.at >= copy.payload && !planted!("nv-replay/stale-run-not-cleared") {
             self.table.store(copy.at, 0);

@@ -180,6 +180,9 @@ pub(crate) struct Queue<'t, M> {
 /// this index on, and returns whether some must wait.
 pub(crate) type OutboxAction<M> = fn(&Queue<'_, M>, Option<(&mut dyn Outlet, &mut u32)>) -> bool;
 
+/// The messages of a [`Queue`].
+pub(crate) type Messages<M> = (u32, u32, Option<OutboxAction<M>>);
+
 /// The only [`OutboxAction`]: a pointer to it means that there is something to send.
 pub(crate) fn outbox_action<M: Model>(
     q: &Queue<'_, M>,
@@ -276,6 +279,7 @@ impl<'m, M: Model> Table<'m, M> {
         (kept, i)
     }
 
+    #[inline(always)]
     pub(crate) fn queue(&self, seq: u32) -> Queue<'_, M> {
         Queue {
             table: self,
@@ -416,20 +420,26 @@ impl<'m, M: Model> Table<'m, M> {
     ///
     /// Called before every commit without messages: a head left by an execution that was cut would
     /// count with it.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn retire_outbox(&self, seq: u32) {
-        if self.geo.outbox_units::<M>() == 0 {
+        // A table without an outbox has a run's state there, whose number may be `seq`.
+        if self.load(OUTBOX) >> (Self::UNIT as u32 * 4) == seq {
+            self.retire_head()
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn retire_head(&self) {
+        if self.geo.outbox_units::<M>() == 0 || planted!("nv-replay/outbox-keeps-uncommitted") {
             return;
         }
-        let h = self.read_outbox_head();
-        if h.seq == seq && !planted!("nv-replay/outbox-keeps-uncommitted") {
-            // No fence: reclaiming in the pool ends with one, before any step runs.
-            self.write_outbox_head(OutboxHead {
-                seq: 0,
-                count: self.kept(),
-                ..h
-            });
-        }
+        // No fence: reclaiming in the pool ends with one, before any step runs.
+        self.write_outbox_head(OutboxHead {
+            seq: 0,
+            count: self.kept(),
+            ..self.read_outbox_head()
+        });
     }
 }
 
@@ -441,10 +451,39 @@ impl OutboxHead {
 }
 
 impl<M: Model> Queue<'_, M> {
-    /// Drops the messages: the step has failed.
-    #[inline]
-    pub(crate) fn clear(&self) {
-        self.action.set(None);
+    /// What the body's result `r` means for the transaction: an error of the outbox or of the
+    /// result's length fails the step even if `r` is `Ok`.
+    #[inline(always)]
+    pub(crate) fn judge(&self, r: Result<(), Error>) -> Result<(), Error> {
+        let told =
+            self.failed.get() != Error::Other && !planted!("nv-replay/output-error-swallowed");
+        match r {
+            Ok(()) if !told => Ok(()),
+            r => Err(self.fail(r)),
+        }
+    }
+
+    /// The step's error.
+    #[cold]
+    #[inline(never)]
+    fn fail(&self, r: Result<(), Error>) -> Error {
+        match (self.failed.get(), r) {
+            (Error::Other, Err(e)) => e.recorded(),
+            // An error of the outbox or of the result's length is told already.
+            (told, _) => told,
+        }
+    }
+
+    /// The messages, for another queue.
+    pub(crate) fn messages(&self) -> Messages<M> {
+        (self.count.get(), self.units.get(), self.action.get())
+    }
+
+    /// Sends the messages of another queue.
+    pub(crate) fn send_all(&self, (count, units, action): Messages<M>) {
+        self.count.set(count);
+        self.units.set(units);
+        self.action.set(action);
     }
 
     /// Called before the step's commit.

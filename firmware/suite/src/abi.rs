@@ -271,6 +271,16 @@ pub mod section {
         BYPASS_UPDATE_8 = 27 "bypass_update_8";
         /// A program's memory is opened.
         OPEN_REPLAY = 28 "open_replay";
+        /// A step without a result in a loop, executed.
+        STEP = 30 "step";
+        /// One iteration of a loop that is one step without a result.
+        STEP_ITERATION = 31 "step_iteration";
+        /// One iteration of a loop whose body makes one step without a result.
+        ITERATION_WITH_STEP = 32 "iteration_with_step";
+        /// One iteration of a loop without a step.
+        TURN = 33 "turn";
+        /// A step that sends a message of 8 bytes, executed, and the message taken by the outlet.
+        SEND = 34 "send";
         /// A heap of 1 KiB is formatted, with a save just in time.
         HEAP_FORMAT = 50 "heap_format";
         /// It is opened: nothing but its root is there.

@@ -4,6 +4,7 @@
 use crate::abi::section;
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use core::hint::black_box;
+use nv_replay::{Message, NotNow, Options, Outlet, Port, Replay};
 use nvmem::{Persist, Unit};
 use pmem_tx::{Config, PBox, Pool, Ptr, Width};
 
@@ -24,7 +25,10 @@ pub const fn replay_group<M: Mapped>() -> Group<M> {
         Group {
             name: "replay-costs",
             primitive: "nv-replay",
-            scenarios: &[Scenario::measuring("measure", 1536, replay)],
+            scenarios: &[
+                Scenario::measuring("measure", 1536, replay),
+                Scenario::measuring("loops", 1536, loops),
+            ],
         }
     }
 }
@@ -148,9 +152,8 @@ fn tx<M: Mapped>(scene: &mut Scene<'_, M>) {
 
 /// Steps of `nv-replay`.
 fn replay<M: Mapped>(scene: &mut Scene<'_, M>) {
-    use nv_replay::{Config, Options, Replay};
     let options = || Options {
-        table: Config {
+        table: nv_replay::Config {
             bytes: 192,
             outbox_bytes: 0,
             seq_bits: 16,
@@ -199,4 +202,58 @@ fn replay<M: Mapped>(scene: &mut Scene<'_, M>) {
         check!(scene, ok!(scene, pair) == [7, !7]);
         region = rt.close();
     }
+}
+
+/// The environment of a program that measures its own iterations.
+struct Measure<'a, 's, M: Mapped>(&'a Scene<'s, M>);
+
+/// Takes every message.
+impl<M: Mapped> Outlet for Measure<'_, '_, M> {
+    #[inline(always)]
+    fn send(&mut self, message: &Message<'_>) -> Result<(), NotNow> {
+        black_box(message.bytes.len());
+        Ok(())
+    }
+}
+
+/// Loops of `nv-replay`, their steps and their messages. A section is what lies between two
+/// iterations, or one step in an iteration.
+fn loops<M: Mapped>(scene: &mut Scene<'_, M>) {
+    const PORT: Port<[u32; 2]> = Port::new(1);
+    let region = scene.region();
+    let env = Measure(scene);
+    let opened = Replay::<u32, M, _>::open_with(region, Options::default(), env, |_| Ok(0));
+    let mut rt = ok!(scene, opened);
+    let done = rt.named("turn").each(0..6, |rt, _| {
+        rt.env().0.next_section(section::TURN);
+        Ok(())
+    });
+    scene.end_section();
+    ok!(scene, done);
+    let done = rt.named("iteration").each(0..6, |rt, _| {
+        rt.env().0.next_section(section::ITERATION_WITH_STEP);
+        rt.step((), |_, _, ()| Ok(()))?;
+        Ok(())
+    });
+    scene.end_section();
+    ok!(scene, done);
+    let done = rt.named("step").each(0..6, |rt, _| {
+        rt.env().0.next_section(section::STEP);
+        let r = rt.step((), |_, _, ()| Ok(()));
+        rt.env().0.end_section();
+        Ok(r?)
+    });
+    ok!(scene, done);
+    let done = rt.named("send").each(0..6, |rt, i| {
+        rt.env().0.next_section(section::SEND);
+        let r = rt.step(i, |step, root, i| {
+            *root.get_mut(step)? = i;
+            step.send(&PORT, [i, !i])
+        });
+        rt.env().0.end_section();
+        Ok(r?)
+    });
+    ok!(scene, done);
+    let last = rt.step((), |tx, root, ()| Ok(*root.get(tx)));
+    check!(scene, ok!(scene, last) == 5);
 }

@@ -91,6 +91,23 @@ impl<'s, M: Mapped> Scene<'s, M> {
         o
     }
 
+    /// Ends the measured section, if there is one, and begins the next.
+    #[inline(always)]
+    pub fn next_section(&self, section: u16) {
+        mapped::barrier();
+        self.mailbox.write_cell(cell::MARK, 0);
+        self.mailbox.write_cell(cell::MARK, section);
+        mapped::barrier();
+    }
+
+    /// Ends the measured section.
+    #[inline(always)]
+    pub fn end_section(&self) {
+        mapped::barrier();
+        self.mailbox.write_cell(cell::MARK, 0);
+        mapped::barrier();
+    }
+
     /// Reports a number that the scenario has counted; its key is one of [`abi::figure`].
     pub fn figure(&self, number: u16, value: u16) {
         mapped::barrier();
