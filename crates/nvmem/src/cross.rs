@@ -38,6 +38,11 @@ pub unsafe trait Arg: Sized {
     const OWNED: usize;
     /// Whether every handle belongs to this session.
     fn of_session(&self, session: u32) -> bool;
+    /// Whether a transaction that has entered it has not [ended](Arg::ended): then it must not
+    /// enter another one.
+    fn in_use(&self) -> bool {
+        false
+    }
     /// Calls `f` with the offset of every handle, in order.
     fn handles(&self, f: &mut dyn FnMut(u32));
     /// Calls `f` with the offset of every handle that the caller gives away, in order. Leaves out
@@ -52,6 +57,8 @@ pub unsafe trait Arg: Sized {
     /// # Safety
     /// The caller forgets `self` afterwards, or rolls the transaction back.
     unsafe fn enter<'p>(&self) -> Self::In<'p>;
+    /// The transaction that it has entered is committed or rolled back.
+    fn ended(&self) {}
 }
 
 /// An argument that every iteration of a loop gets anew: plain values are copied, handles are lent,
@@ -202,6 +209,8 @@ macro_rules! tuples {
             const TYPE: u64 = compound_hash("tuple", &[$($n::TYPE),+]);
             const OWNED: usize = 0 $(+ $n::OWNED)+;
             fn of_session(&self, session: u32) -> bool { $(self.$i.of_session(session))&&+ }
+            fn in_use(&self) -> bool { $(self.$i.in_use())||+ }
+            fn ended(&self) { $(self.$i.ended();)+ }
             fn handles(&self, f: &mut dyn FnMut(u32)) { $(self.$i.handles(f);)+ }
             fn owned(&self, f: &mut dyn FnMut(u32)) { $(self.$i.owned(f);)+ }
             fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! The transaction's own commit word decides, so one store there commits all words that it has
-//! stamped. The caller owns that word. It passes a *resolver*: owner -> number of its last committed
-//! transaction. A stamp is in doubt if and only if it carries the number after that one.
+//! stamped. The caller owns that word. It passes a *resolver*: owner -> number of its last
+//! committed transaction. A stamp is in doubt if and only if it carries the number after that one.
 //!
 //! A [cell](Cells) adds two versions of a value. The states of its word are 0 or 1 and name a
 //! version. A write goes to the version that does not count, so it needs no log.

@@ -42,6 +42,7 @@ use crate::tx::{InOneThread, Root, Tx};
 use core::cell::Cell;
 use core::convert::Infallible;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use nvmem::cross::{Arg, Ret};
 use nvmem::{InOrder32, Model, Persist, Region, Unit, mapped, planted};
 
@@ -343,6 +344,32 @@ impl<A> From<Failed<A>> for Error {
     }
 }
 
+/// Tells arguments that the transaction which they have entered has ended, also by unwinding.
+struct Ended<'a, A: Arg>(&'a A);
+impl<A: Arg> Drop for Ended<'_, A> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.ended()
+    }
+}
+
+/// Arguments of a transaction that is prepared: not dropped, but told when it has ended.
+struct Entered<A: Arg>(ManuallyDrop<A>);
+impl<A: Arg> Entered<A> {
+    fn into_inner(self) -> A {
+        self.0.ended();
+        let mut args = ManuallyDrop::new(self);
+        // SAFETY: invariant "Sole owner": taken once; nothing drops what is left.
+        unsafe { ManuallyDrop::take(&mut args.0) }
+    }
+}
+impl<A: Arg> Drop for Entered<A> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.ended()
+    }
+}
+
 /// Guard of a running transaction: rolls back when it is dropped, also by unwinding.
 pub(crate) struct Running<'c, M: Model> {
     pub(crate) core: &'c Core<'c, M>,
@@ -511,15 +538,21 @@ where
         if let Err(error) = self.check_session(&args) {
             return Err(Failed { error, args });
         }
+        let ended = Ended(&args);
         // SAFETY: invariant "Sole owner": if the body fails, everything is undone and the arguments
         // are valid again; if not, they are forgotten.
-        match self.run_body(0, |tx, root| body(tx, root, unsafe { args.enter() })) {
+        let r = self.run_body(0, |tx, root| body(tx, root, unsafe { args.enter() }));
+        match r {
             Ok((running, o)) => {
-                core::mem::forget(args);
                 running.commit();
+                drop(ended);
+                core::mem::forget(args);
                 Ok(o)
             }
-            Err(error) => Err(Failed { error, args }),
+            Err(error) => {
+                drop(ended);
+                Err(Failed { error, args })
+            }
         }
     }
 
@@ -541,11 +574,13 @@ where
     }
 
     fn check_session<A: Arg>(&self, args: &A) -> Result<(), Error> {
-        if args.of_session(M::section(|| self.core.session.get())) {
-            Ok(())
-        } else {
-            Err(Error::WrongPool)
+        if !args.of_session(M::section(|| self.core.session.get())) {
+            return Err(Error::WrongPool);
         }
+        if args.in_use() {
+            return Err(Error::Unfinished);
+        }
+        Ok(())
     }
 
     fn run_with_args<A: Arg, O: Ret, F>(
@@ -572,6 +607,7 @@ where
         } else {
             session::NONE
         };
+        let ended = Ended(&args);
         let r = self.run_body(idle_flags, |tx, root| {
             // SAFETY: invariant "Sole owner": if the body fails everything is undone; `Prepared`
             // forgets the arguments when it commits.
@@ -580,12 +616,18 @@ where
             body(tx, root, args).map(|o| unsafe { O::leave(o, session) })
         });
         match r {
-            Ok((running, result)) => Ok(Prepared {
-                running,
-                result,
-                args: core::mem::ManuallyDrop::new(args),
-            }),
-            Err(error) => Err(Failed { error, args }),
+            Ok((running, result)) => {
+                core::mem::forget(ended);
+                Ok(Prepared {
+                    running,
+                    result,
+                    args: Entered(ManuallyDrop::new(args)),
+                })
+            }
+            Err(error) => {
+                drop(ended);
+                Err(Failed { error, args })
+            }
         }
     }
 
@@ -652,18 +694,19 @@ where
 /// A transaction that lacks only its commit store. It is undone when it is dropped. If it is
 /// forgotten, its context refuses further transactions with [`Error::Unfinished`].
 #[must_use = "a prepared transaction is undone when it is dropped"]
-pub struct Prepared<'c, A, O, M: Model> {
+pub struct Prepared<'c, A: Arg, O, M: Model> {
+    // Rolled back before the arguments are told.
     running: Running<'c, M>,
     result: O,
-    args: core::mem::ManuallyDrop<A>,
+    args: Entered<A>,
 }
 
 // SAFETY: invariant "One thread": the bound never holds.
-unsafe impl<A, O, M: Model> Send for Prepared<'_, A, O, M> where Self: InOneThread {}
+unsafe impl<A: Arg, O, M: Model> Send for Prepared<'_, A, O, M> where Self: InOneThread {}
 // SAFETY: invariant "One thread": the bound never holds.
-unsafe impl<A, O, M: Model> Sync for Prepared<'_, A, O, M> where Self: InOneThread {}
+unsafe impl<A: Arg, O, M: Model> Sync for Prepared<'_, A, O, M> where Self: InOneThread {}
 
-impl<A, O, M: Model> Prepared<'_, A, O, M> {
+impl<A: Arg, O, M: Model> Prepared<'_, A, O, M> {
     /// The sequence number to store in the caller's commit word.
     pub fn seq(&self) -> u32 {
         self.running.s.seq.get() as u32
@@ -685,7 +728,7 @@ impl<A, O, M: Model> Prepared<'_, A, O, M> {
     pub fn abandon(self) -> A {
         let Prepared { running, args, .. } = self;
         drop(running);
-        core::mem::ManuallyDrop::into_inner(args)
+        args.into_inner()
     }
 }
 

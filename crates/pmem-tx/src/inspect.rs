@@ -1,6 +1,8 @@
 //! Prints the content of a pool's image behind its superblock. Only reads; accepts any bytes.
 
-use crate::layout::{Block, BlockKind, Geometry, KIND, Tag, Undo, VERSION, param, stored_config};
+use crate::layout::{
+    Block, BlockKind, Geometry, KIND, Tag, Undo, param, stored_config, stored_count,
+};
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Superblock};
 
@@ -19,7 +21,7 @@ impl Image<'_> {
 
 /// Whether this superblock belongs to a pool that [`pool`] can print.
 pub fn is_pool(sb: &Superblock) -> bool {
-    sb.kind == KIND && sb.version == VERSION
+    sb.kind == KIND && stored_count(sb).is_some()
 }
 
 /// Prints the contexts, the valid entries of their journals, the blocks, and any damage.
@@ -27,11 +29,14 @@ pub fn is_pool(sb: &Superblock) -> bool {
 /// `sb` is the valid superblock in `bytes`. `bytes` is the region's whole image from a
 /// little-endian target.
 pub fn pool(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
-    let contexts = sb.params[param::CONTEXTS] as usize;
     let unit = sb.params[param::UNIT] as usize;
+    let Some(count) = stored_count(sb) else {
+        return writeln!(out, "pool: DAMAGED parameters");
+    };
+    let contexts = count.contexts;
     let geo = match (stored_config(sb), unit) {
-        (Some(c), 2) => Geometry::new::<InOrder16>(&c, contexts, bytes.len()),
-        (Some(c), 4) => Geometry::new::<InOrder32>(&c, contexts, bytes.len()),
+        (Some(c), 2) => Geometry::new::<InOrder16>(&c, count, bytes.len()),
+        (Some(c), 4) => Geometry::new::<InOrder32>(&c, count, bytes.len()),
         _ => return writeln!(out, "pool: DAMAGED parameters"),
     };
     let formatted = sb.params[param::LEN] as usize;
@@ -56,6 +61,10 @@ pub fn pool(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
     }
     for ctx in 0..contexts {
         context(&image, &geo, ctx, out)?;
+    }
+    for i in 0..count.shared {
+        let root = image.word(geo.root(contexts + i, unit)).unwrap_or(0);
+        writeln!(out, "  shared root {i} at {root:#06x}")?;
     }
     heap(&image, &geo, out)
 }

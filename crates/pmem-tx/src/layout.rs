@@ -4,9 +4,9 @@
 //! ```text
 //!  0            TABLE             journals                  scratch     heap         end
 //!  +------------+-----------------+-------------------------+-----------+------------+
-//!  | superblock | per context:    | per context:            | a nibble  | blocks     |
-//!  | (2 copies) | commit word,    | journal headers,        | for each  |            |
-//!  |            | root word       | old content             | granule   |            |
+//!  | superblock | per context and | per context:            | a nibble  | blocks     |
+//!  | (2 copies) | shared root:    | journal headers,        | for each  |            |
+//!  |            | commit, root    | old content             | granule   |            |
 //!  +------------+-----------------+-------------------------+-----------+------------+
 //!
 //!  block header   | size in bytes, a multiple of 8              | kind (3 bits) |
@@ -211,6 +211,27 @@ pub(crate) struct Geometry {
     pub end: usize,
 }
 
+/// How many contexts and shared roots a pool has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub contexts: usize,
+    pub shared: usize,
+}
+
+impl Count {
+    /// A pool without shared roots.
+    pub const fn contexts(contexts: usize) -> Count {
+        Count {
+            contexts,
+            shared: 0,
+        }
+    }
+    /// Entries of the table.
+    pub const fn roots(self) -> usize {
+        self.contexts + self.shared
+    }
+}
+
 /// Why a configuration or a region cannot hold a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadGeometry {
@@ -223,13 +244,14 @@ pub(crate) enum BadGeometry {
 }
 
 impl Geometry {
-    /// Offset of the table: a commit word and a root word for each context.
+    /// Offset of the table: a commit word and a root word for each context, then for each shared
+    /// root; the commit words of shared roots are not used.
     pub const TABLE: usize = Superblock::BYTES;
 
     /// Computes the areas of `len` bytes for this configuration.
-    pub fn new<M: Model>(c: &Config, contexts: usize, len: usize) -> Result<Geometry, BadGeometry> {
-        let params = superblock::<M>(c, contexts, len, 0).params;
-        Self::compute::<M>(&mut MaybeUninit::uninit(), &params, contexts, len).copied()
+    pub fn new<M: Model>(c: &Config, count: Count, len: usize) -> Result<Geometry, BadGeometry> {
+        let params = superblock::<M>(c, count, len, 0).params;
+        Self::compute::<M>(&mut MaybeUninit::uninit(), &params, count, len).copied()
     }
 
     /// Computes the areas of `len` bytes from superblock parameters, which may hold any values.
@@ -237,9 +259,10 @@ impl Geometry {
     pub fn compute<'g, M: Model>(
         into: &'g mut MaybeUninit<Geometry>,
         params: &[u32; 8],
-        contexts: usize,
+        count: Count,
         len: usize,
     ) -> Result<&'g Geometry, BadGeometry> {
+        let Count { contexts, .. } = count;
         let unit = M::Unit::BYTES;
         let limit = Self::limit(unit);
         // Compared in 64 bits: on a 16-bit machine the limit may not fit into `usize`.
@@ -265,8 +288,8 @@ impl Geometry {
                 seq_max >>= 1;
             }
         }
-        let small = || Self::too_small(params, contexts, unit);
-        let journals = up8(Self::TABLE + contexts * 2 * unit);
+        let small = || Self::too_small(params, count, unit);
+        let journals = up8(Self::TABLE + count.roots() * 2 * unit);
         // The parameters may hold any values: compare each with the remaining length before using
         // it.
         let mut left = len.checked_sub(journals).ok_or_else(small)?;
@@ -283,7 +306,7 @@ impl Geometry {
         // One nibble for each granule of the remaining bytes. Slightly more than needed, because
         // the marks take space themselves.
         let before = up8((left / GRANULE).div_ceil(2)) + GRANULE - unit;
-        if before + contexts * 2 * GRANULE > left {
+        if before + count.roots() * 2 * GRANULE > left {
             return Err(small());
         }
         let heap = scratch + before;
@@ -306,9 +329,9 @@ impl Geometry {
 
     /// The error for a region that is too short, with a length that is enough, if there is one.
     #[cold]
-    fn too_small(params: &[u32; 8], contexts: usize, unit: usize) -> BadGeometry {
+    fn too_small(params: &[u32; 8], count: Count, unit: usize) -> BadGeometry {
         let number = |i: usize| usize::try_from(params[i]).unwrap_or(usize::MAX);
-        let needed = Self::needed(number(param::ENTRIES), number(param::BYTES), contexts, unit);
+        let needed = Self::needed(number(param::ENTRIES), number(param::BYTES), count, unit);
         // The sums saturate: a length that does not fit into `usize` is nearly `usize::MAX`.
         if needed >= usize::MAX - GRANULE || needed as u64 > Self::limit(unit) {
             return BadGeometry::Journals;
@@ -319,11 +342,11 @@ impl Geometry {
     /// A length that is enough when [`Config::for_len`] chooses the journals, which grow with the
     /// region. `needed` is enough for the journals of a shorter region.
     #[cold]
-    pub fn needed_by_len(mut needed: usize, contexts: usize, unit: usize) -> usize {
+    pub fn needed_by_len(mut needed: usize, count: Count, unit: usize) -> usize {
         loop {
             let c = Config::for_len(needed);
             let (entries, bytes) = (c.journal_entries.into(), c.journal_bytes as usize);
-            let more = Self::needed(entries, bytes, contexts, unit);
+            let more = Self::needed(entries, bytes, count, unit);
             if more <= needed {
                 return needed;
             }
@@ -332,13 +355,13 @@ impl Geometry {
     }
 
     /// A region length that is enough; nearly `usize::MAX` if there is none.
-    fn needed(entries: usize, bytes: usize, contexts: usize, unit: usize) -> usize {
+    fn needed(entries: usize, bytes: usize, count: Count, unit: usize) -> usize {
         let up8 = |v: usize| v.saturating_add(GRANULE - 1) & !(GRANULE - 1);
         let headers = entries.saturating_mul(2 * unit);
         let journal = up8(headers).saturating_add(up8(bytes));
-        let smallest = up8(Self::TABLE + contexts * 2 * unit)
-            .saturating_add(journal.saturating_mul(contexts))
-            .saturating_add(contexts * 2 * GRANULE + 2 * GRANULE);
+        let smallest = up8(Self::TABLE + count.roots() * 2 * unit)
+            .saturating_add(journal.saturating_mul(count.contexts))
+            .saturating_add(count.roots() * 2 * GRANULE + 2 * GRANULE);
         // An upper estimate: the scratch area takes one byte for each 16.
         up8(smallest.saturating_add(smallest / 8))
     }
@@ -380,8 +403,12 @@ impl BadGeometry {
 
 /// The kind of superblock.
 pub(crate) const KIND: [u8; 4] = *b"POOL";
-/// Version of the format.
+/// Version of the format of a pool without shared roots.
 pub(crate) const VERSION: u16 = 1;
+/// Version of the format of a pool with shared roots.
+pub(crate) const VERSION_SHARED: u16 = 2;
+/// The most shared roots of a pool.
+pub(crate) const MAX_SHARED: usize = 4;
 /// The most contexts of a pool.
 pub const MAX_CONTEXTS: usize = 8;
 
@@ -435,7 +462,7 @@ impl Config {
     #[doc(hidden)]
     #[inline(always)]
     pub fn params<M: Model>(&self, len: usize) -> [u32; 8] {
-        superblock::<M>(self, 0, len, 0).params
+        superblock::<M>(self, Count::contexts(0), len, 0).params
     }
 }
 
@@ -456,6 +483,8 @@ pub(crate) mod param {
     /// The sequence number of a committed migration that is not yet entered in the commit word; 0
     /// if none.
     pub const MIGRATED: usize = 6;
+    /// The number of shared roots.
+    pub const SHARED: usize = 7;
 
     /// For these parameters the stored value counts, not the one that the program would choose
     /// today.
@@ -464,12 +493,13 @@ pub(crate) mod param {
 
 pub(crate) fn superblock<M: Model>(
     c: &Config,
-    contexts: usize,
+    count: Count,
     len: usize,
     fingerprint: u64,
 ) -> Superblock {
     let mut params = [0; 8];
-    params[param::CONTEXTS] = contexts as u32;
+    params[param::CONTEXTS] = count.contexts as u32;
+    params[param::SHARED] = count.shared as u32;
     params[param::ENTRIES] = c.journal_entries as u32;
     params[param::BYTES] = c.journal_bytes;
     params[param::SEQ_BITS] = c.seq_bits as u32;
@@ -477,10 +507,30 @@ pub(crate) fn superblock<M: Model>(
     params[param::LEN] = u32::try_from(len).unwrap_or(u32::MAX);
     Superblock {
         kind: KIND,
-        version: VERSION,
+        version: if count.shared == 0 {
+            VERSION
+        } else {
+            VERSION_SHARED
+        },
         fingerprint,
         params,
     }
+}
+
+/// The numbers of contexts and shared roots stored in a superblock, if a pool may have them.
+pub(crate) fn stored_count(sb: &Superblock) -> Option<Count> {
+    let number = |i: usize| usize::try_from(sb.params[i]).ok();
+    let count = Count {
+        contexts: number(param::CONTEXTS)?,
+        shared: number(param::SHARED)?,
+    };
+    let version = if count.shared == 0 {
+        VERSION
+    } else {
+        VERSION_SHARED
+    };
+    (count.contexts <= MAX_CONTEXTS && count.shared <= MAX_SHARED && sb.version == version)
+        .then_some(count)
 }
 
 /// The configuration stored in a superblock, if its values are in range.
@@ -569,7 +619,7 @@ mod tests {
                         journal_bytes: bytes,
                         seq_bits: 16,
                     };
-                    let Ok(g) = Geometry::new::<M>(&c, contexts, 60_000) else {
+                    let Ok(g) = Geometry::new::<M>(&c, Count::contexts(contexts), 60_000) else {
                         continue;
                     };
                     let mut at = Superblock::BYTES;
@@ -621,7 +671,7 @@ mod tests {
             let before = up8((left / 8).div_ceil(2)) + 8 - unit;
             (before + n * 16 <= left).then_some(scratch + before)
         };
-        match Geometry::new::<M>(&c, contexts, len) {
+        match Geometry::new::<M>(&c, Count::contexts(contexts), len) {
             Ok(g) => {
                 assert!(l <= limit && entries > 0 && bytes > 0 && (3..=16).contains(&seq_bits));
                 let heap = least(l).expect("there is room");
@@ -649,7 +699,7 @@ mod tests {
             Err(BadGeometry::TooSmall(needed)) => {
                 assert!(least(l).is_none() && needed > len && needed as u128 <= limit);
                 assert!(
-                    Geometry::new::<M>(&c, contexts, needed).is_ok(),
+                    Geometry::new::<M>(&c, Count::contexts(contexts), needed).is_ok(),
                     "{c:?}, {needed}"
                 );
                 // Close to the minimum: a superblock and rounding.
@@ -711,13 +761,18 @@ mod tests {
         fn chosen<M: Model>(contexts: usize, len: usize) {
             let c = Config::for_len(len);
             let unit = M::Unit::BYTES;
-            match Geometry::new::<M>(&c, contexts, len) {
+            match Geometry::new::<M>(&c, Count::contexts(contexts), len) {
                 Err(BadGeometry::TooSmall(needed)) => {
-                    let needed = Geometry::needed_by_len(needed, contexts, unit);
-                    let r = Geometry::new::<M>(&Config::for_len(needed), contexts, needed);
+                    let needed = Geometry::needed_by_len(needed, Count::contexts(contexts), unit);
+                    let r = Geometry::new::<M>(
+                        &Config::for_len(needed),
+                        Count::contexts(contexts),
+                        needed,
+                    );
                     assert!(r.is_ok() && needed > len, "{contexts} in {len}: {needed}");
                     if contexts == 1 {
-                        let Err(BadGeometry::TooSmall(first)) = Geometry::new::<M>(&c, 1, len)
+                        let Err(BadGeometry::TooSmall(first)) =
+                            Geometry::new::<M>(&c, Count::contexts(1), len)
                         else {
                             panic!("as before");
                         };

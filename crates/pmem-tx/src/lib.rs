@@ -12,6 +12,7 @@ mod layout;
 mod pool;
 mod ptr;
 mod resolved;
+mod shared;
 mod tx;
 mod walk;
 
@@ -21,9 +22,10 @@ pub use error::{Component, Error, OpenError, OpenFailure};
 pub use layout::{Config, MAX_CONTEXTS};
 pub use nvmem;
 pub use nvmem::cross::{Arg, Ret, Share};
-pub use pool::{Contexts, Pool, Roots};
+pub use pool::{Contexts, ContextsOf, Pool, Roots};
 pub use ptr::{PBox, Ptr, Width};
 #[doc(hidden)]
 pub use resolved::{Open, Ready};
+pub use shared::{Shared, SharedRoots, Sharing};
 pub use tx::{FieldLender, FieldSlot, Root, Tx};
 pub use walk::{Audit, MAX_TYPES};

@@ -39,7 +39,7 @@
 use crate::context::{Context, Core, CtxState, Failed, flag};
 use crate::error::{Component, Error, OpenError, OpenFailure};
 use crate::journal::VersionUpdate;
-use crate::layout::{self, Block, BlockKind, Config, Geometry, param};
+use crate::layout::{self, Block, BlockKind, Config, Count, Geometry, param};
 use crate::ptr::{PBox, Width};
 use crate::tx::{InOneThread, Root, Tx};
 use crate::walk::{Audit, Walk};
@@ -160,10 +160,10 @@ where
         if planted!("pmem-tx/journals-do-not-grow") {
             return refused;
         }
-        if R::COUNT > 1
+        if R::COUNT + R::SHARED > 1
             && let OpenError::TooSmall { needed } = &mut refused.error
         {
-            *needed = Geometry::needed_by_len(*needed, R::COUNT, Core::<M>::UNIT);
+            *needed = Geometry::needed_by_len(*needed, count_of::<R>(), Core::<M>::UNIT);
         }
         refused
     }
@@ -350,7 +350,7 @@ where
         let region = unsafe { &(*at).core.region };
         let fingerprint = R::fingerprint();
         let len = region.len();
-        let mut mine = layout::superblock::<M>(config, R::COUNT, len, fingerprint);
+        let mut mine = layout::superblock::<M>(config, count_of::<R>(), len, fingerprint);
         let state = superblock::probe_view(region, &mine);
         let ready = matches!(state, State::Ready(_));
         if let State::Ready(stored) = &state
@@ -407,7 +407,7 @@ where
             let geo = &mut *(&raw mut (*at).core.geo).cast();
             (geo, (*at).core.region.len())
         };
-        match Geometry::compute::<M>(geo, params, R::COUNT, len) {
+        match Geometry::compute::<M>(geo, params, count_of::<R>(), len) {
             Ok(_) => Ok(()),
             Err(bad) => Err(bad.into_open_error(stored)),
         }
@@ -566,7 +566,7 @@ where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, Error>,
         G: for<'p> FnOnce(&Tx<'p, M>, Old::At<'p>) -> Result<R::At<'p>, Error>,
     {
-        let mine = layout::superblock::<M>(config, 1, region.len(), 0);
+        let mine = layout::superblock::<M>(config, Count::contexts(1), region.len(), 0);
         let old = match superblock::probe(&region, &mine) {
             State::Ready(sb) => sb.fingerprint == nvmem::fingerprint::<Old>(),
             _ => false,
@@ -592,7 +592,7 @@ where
         let at = self.core_and_states().0.geo.root(0, unit);
         let stored = match superblock::probe(
             &self.core_and_states().0.region,
-            &layout::superblock::<M>(&Config::DEFAULT, 1, 0, 0),
+            &layout::superblock::<M>(&Config::DEFAULT, Count::contexts(1), 0, 0),
         ) {
             State::Ready(sb) => sb,
             _ => return Err(OpenError::Damaged(Component::Superblock)),
@@ -766,13 +766,17 @@ impl<M: Model> Visit for AdoptVisitor<'_, '_, '_, M> {
     }
 }
 
-/// The roots of a pool: a `Persist` type, or [`Contexts`] of a tuple of them.
+/// The roots of a pool: a `Persist` type, [`Contexts`] of a tuple of them, or
+/// [`Sharing`](crate::Sharing) with roots that the contexts share.
 ///
 /// # Safety
 /// Sealed by its hidden methods: implemented here only.
 pub unsafe trait Roots {
     #[doc(hidden)]
     const COUNT: usize;
+    /// The number of shared roots.
+    #[doc(hidden)]
+    const SHARED: usize = 0;
     #[doc(hidden)]
     type States: AsRef<[CtxState]> + Default;
     /// The values that a format stores: one for each root.
@@ -788,7 +792,18 @@ pub unsafe trait Roots {
     fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid>;
 }
 
-fn init_root<'p, T: Persist, M: Model>(i: usize, v: T, tx: &Tx<'p, M>) -> Result<(), Error>
+pub(crate) const fn count_of<R: Roots>() -> Count {
+    Count {
+        contexts: R::COUNT,
+        shared: R::SHARED,
+    }
+}
+
+pub(crate) fn init_root<'p, T: Persist, M: Model>(
+    i: usize,
+    v: T,
+    tx: &Tx<'p, M>,
+) -> Result<(), Error>
 where
     M::Unit: Width,
 {
@@ -805,7 +820,7 @@ where
 }
 
 #[inline(always)]
-fn walk_one<T: Persist, M: Model>(
+pub(crate) fn walk_one<T: Persist, M: Model>(
     i: usize,
     w: &mut Walk<'_, '_, M>,
     core: &Core<'_, M>,
@@ -836,6 +851,15 @@ unsafe impl<R: Persist> Roots for R {
     }
 }
 
+/// The contexts of a [`Contexts`].
+pub trait ContextsOf: Roots {
+    /// One context for each root.
+    type Each<'c, M: Model>;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn each<'c, M: Model>(core: &'c Core<'c, M>, all: &'c Self::States) -> Self::Each<'c, M>;
+}
+
 /// Several roots, one for each context: `Pool<Contexts<(Ui, Radio)>>`.
 pub struct Contexts<T>(PhantomData<fn(T) -> T>);
 
@@ -864,6 +888,16 @@ macro_rules! contexts {
             fn walk<Md: Model>(w: &mut Walk<'_, '_, Md>, core: &Core<'_, Md>) -> Result<(), Invalid> {
                 $(walk_one::<$r, Md>($i, w, core)?;)+
                 Ok(())
+            }
+        }
+        impl<$($r: Persist),+> ContextsOf for Contexts<($($r,)+)> {
+            type Each<'c, Md: Model> = ($(Context<'c, $r, Md>,)+);
+            #[allow(private_interfaces)]
+            fn each<'c, Md: Model>(
+                core: &'c Core<'c, Md>,
+                all: &'c Self::States,
+            ) -> Self::Each<'c, Md> {
+                ($(Context::<$r, Md> { core, others: all, s: &all[$i], _r: PhantomData },)+)
             }
         }
         impl<'m, $($r: Persist,)+ M: Model> Pool<'m, Contexts<($($r,)+)>, M>
