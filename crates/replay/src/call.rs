@@ -631,7 +631,7 @@ where
             let r = job.run(&step, root, &mut out);
             queue.judge(r)
         });
-        if planted!("nv-replay/outbox-drained-before-commit") && open.is_ok() {
+        if open.is_ok() && planted!("nv-replay/outbox-drained-before-commit") {
             queue.stage();
             let early = queue.action();
             early.map(|action| action(&queue, Some((&mut self.env, &mut self.sent))));
@@ -665,7 +665,10 @@ where
                 Ok(())
             }
             Some(e) => {
-                let messages = planted!("nv-replay/failed-step-sends").then(|| queue.messages());
+                let mut messages = None;
+                if planted!("nv-replay/failed-step-sends") {
+                    messages = Some(queue.messages());
+                }
                 self.record_failure(job.id, shape, e, messages)
             }
         }

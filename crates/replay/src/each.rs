@@ -225,10 +225,9 @@ where
         // The first header of the ended iteration must not count as the first record of the next
         // one. It carries one number, so one number is skipped at most.
         let seq = self.pool.context().next_seq();
-        if self.table.may_be_successor(l.at, l.payload, seq)
-            && self.table.is_successor(l.at, l.payload, seq)
-            && !planted!("nv-replay/number-not-skipped")
-        {
+        let stale = self.table.may_be_successor(l.at, l.payload, seq)
+            && self.table.is_successor(l.at, l.payload, seq);
+        if stale && !planted!("nv-replay/number-not-skipped") {
             self.check_running()?;
             self.skip_number()?;
         }
