@@ -8,7 +8,11 @@ use nvmem::tagged::{Cells, Stamp, Widths, Words};
 use nvmem::{InOrder16, InOrder32, Model, Region};
 use relume_fuzz::{blank, bytes, bytes_mut, overwrite, seeds};
 
-const WORDS: Widths = Widths { sequence: 4, owner: 2, state: 4 };
+const WORDS: Widths = Widths {
+    sequence: 4,
+    owner: 2,
+    state: 4,
+};
 const CELLS: Widths = Widths { state: 1, ..WORDS };
 const COUNT: usize = 4;
 
@@ -28,8 +32,13 @@ fn words<M: Model>(last: impl Fn(u32) -> Option<u32> + Copy, image: &[u8]) {
         assert_eq!(bytes(&memory), before, "a refused image is untouched");
         return;
     };
-    let states: Vec<_> = (0..COUNT).map(|i| w.get(i, |_| None).expect("settled")).collect();
-    let stamp = Stamp { owner: 0, sequence: WORDS.next(last(0).expect("an owner")) };
+    let states: Vec<_> = (0..COUNT)
+        .map(|i| w.get(i, |_| None).expect("settled"))
+        .collect();
+    let stamp = Stamp {
+        owner: 0,
+        sequence: WORDS.next(last(0).expect("an owner")),
+    };
     for (i, s) in states.iter().enumerate() {
         w.set(i, stamp, s ^ 1, last).expect("nobody is in doubt");
     }
@@ -39,7 +48,13 @@ fn words<M: Model>(last: impl Fn(u32) -> Option<u32> + Copy, image: &[u8]) {
         w.set(i, stamp, s ^ 1, last).expect("nobody is in doubt");
     }
     w.sweep(stamp, last(0).expect("an owner")).expect("a stamp");
-    let committed = |o| if o == 0 { Some(stamp.sequence) } else { last(o) };
+    let committed = |o| {
+        if o == 0 {
+            Some(stamp.sequence)
+        } else {
+            last(o)
+        }
+    };
     let w = Words::<M>::recover(w.close(), COUNT, WORDS, committed).expect("opens again");
     for (i, s) in states.iter().enumerate() {
         assert_eq!(w.get(i, |_| None), Ok(s ^ 1), "a commit is lost");
@@ -52,12 +67,20 @@ fn cells<M: Model>(last: impl Fn(u32) -> Option<u32> + Copy, image: &[u8]) {
     let Ok(mut c) = Cells::<M, Value>::recover(Region::new(&mut memory), COUNT, CELLS, last) else {
         return;
     };
-    let old: Vec<_> = (0..COUNT).map(|i| c.get(i, |_| None).expect("settled")).collect();
-    let stamp = Stamp { owner: 1, sequence: CELLS.next(last(1).expect("an owner")) };
+    let old: Vec<_> = (0..COUNT)
+        .map(|i| c.get(i, |_| None).expect("settled"))
+        .collect();
+    let stamp = Stamp {
+        owner: 1,
+        sequence: CELLS.next(last(1).expect("an owner")),
+    };
     let new = [core::num::NonZeroU8::new(7); 3];
     for i in 0..COUNT {
         c.set(i, stamp, new, last).expect("nobody is in doubt");
-        assert_eq!((c.get(i, last), c.staged(i, stamp)), (Ok(old[i]), Ok(Some(new))));
+        assert_eq!(
+            (c.get(i, last), c.staged(i, stamp)),
+            (Ok(old[i]), Ok(Some(new)))
+        );
     }
     let c = Cells::<M, Value>::recover(c.close(), COUNT, CELLS, last).expect("opens again");
     assert!((0..COUNT).all(|i| c.get(i, |_| None) == Ok(old[i])));

@@ -271,7 +271,6 @@ where
     };
     world.interrupted(high, low);
     check(&mut a, &mut b, &mut c);
-    drop((board, relay));
     assert_eq!(pool.audit().unwrap().unreachable, 0);
 }
 
@@ -325,9 +324,7 @@ const TWO: Case = Case {
 };
 
 fn told(name: &str, all: &[Summary]) {
-    let s = all
-        .iter()
-        .fold(Summary::default(), |sum, s| sum + s.clone());
+    let s = all.iter().fold(Summary::default(), |sum, s| sum + *s);
     println!("{s}");
     println!("sharing.{name}.cuts {}", s.cuts);
     println!("sharing.{name}.points {}", s.points);

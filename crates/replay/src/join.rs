@@ -49,14 +49,19 @@ impl<'c> Commit<'c> {
     }
 }
 
+/// The type of a join that is not there.
+type NoJoin = for<'c> fn(Commit<'c>) -> Result<Committed<'c>, Error>;
+
+/// The type of a join that is not there, and would read a result of type `O`.
+type NoJoinOf<O> = for<'c> fn(&O, Commit<'c>) -> Result<Committed<'c>, Error>;
+
 /// No join.
-pub(crate) fn no_join() -> Option<for<'c> fn(Commit<'c>) -> Result<Committed<'c>, Error>> {
+pub(crate) fn no_join() -> Option<NoJoin> {
     None
 }
 
 /// No join that reads a result of this type.
-pub(crate) fn no_join_of<O>() -> Option<for<'c> fn(&O, Commit<'c>) -> Result<Committed<'c>, Error>>
-{
+pub(crate) fn no_join_of<O>() -> Option<NoJoinOf<O>> {
     None
 }
 

@@ -321,7 +321,7 @@ mod tests {
                 Ok(queue)
             },
         );
-        drop(heap.ok().unwrap());
+        assert!(heap.is_ok());
         let said = report(fram.bytes(), 1).unwrap();
         let lines = |what: &str| said.lines().filter(|l| l.contains(what)).count();
         assert_eq!(
@@ -344,7 +344,6 @@ mod tests {
         let mut table = [0; Level::table_entries(8 * 1024)];
         let mut bytes = Level::open(&mut flash, &mut table).unwrap();
         bytes.write(100, b"any").unwrap();
-        drop(bytes);
         let said = report(flash.bytes(), 4).unwrap();
         assert!(
             said.contains("levelled block") && said.contains("pages of 64 bytes"),
