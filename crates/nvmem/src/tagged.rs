@@ -76,6 +76,11 @@
 //!   word. This holds whatever a resolver answers (invariant "A named version is a value").
 //!
 //! On a buffered medium the commit's own fence, before its store, covers all stores made here.
+//! There a resolver must not tell a number before the fence *behind* its commit store. If it does,
+//! another owner overwrites the state before of a transaction that a cut can still undo: the cut
+//! then leaves that transaction half done, or a torn version as the one that counts. So where one
+//! thread can preempt another, the commit store and the fence behind it are in one critical
+//! section.
 
 use crate::mapped;
 use crate::model::{Model, Unit};
