@@ -76,6 +76,11 @@
 //!   word. This holds whatever a resolver answers (invariant "A named version is a value").
 //!
 //! On a buffered medium the commit's own fence, before its store, covers all stores made here.
+//! There a resolver must not tell a number before the fence *behind* its commit store. If it does,
+//! another owner overwrites the state before of a transaction that a cut can still undo: the cut
+//! then leaves that transaction half done, or a torn version as the one that counts. So where one
+//! thread can preempt another, the commit store and the fence behind it are in one critical
+//! section.
 
 use crate::mapped;
 use crate::model::{Model, Unit};
@@ -453,7 +458,8 @@ impl<'m, M: Model> Words<'m, M> {
     ///
     /// **Power loss**: before that commit the state before counts. **Cost**: a load and a store.
     /// **Errors**: [`TagError::Busy`] if an open transaction of another owner has set the word;
-    /// [`TagError::Index`], [`TagError::State`], [`TagError::Stamp`].
+    /// [`TagError::Damaged`] if the resolver does not know that owner; [`TagError::Index`],
+    /// [`TagError::State`], [`TagError::Stamp`].
     pub fn set(
         &mut self,
         index: usize,
@@ -519,7 +525,8 @@ impl<'m, M: Model> Words<'m, M> {
     ///
     /// **Power loss**: before the store the old state counts, after it the new one. **Cost**: a
     /// load, a store, and a fence. **Errors**: [`TagError::Busy`] if an open transaction has set
-    /// the word; [`TagError::Index`], [`TagError::State`].
+    /// the word; [`TagError::Damaged`] if the resolver does not know its owner;
+    /// [`TagError::Index`], [`TagError::State`].
     pub fn publish(
         &mut self,
         index: usize,
@@ -765,14 +772,15 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
         self.words.region
     }
 
-    /// The committed value of cell `index`. See [`Words::get`].
+    /// The committed value of cell `index`. **Errors**: those of [`Words::get`].
     pub fn get(&self, index: usize, resolve: impl Fn(u32) -> Option<u32>) -> Result<T, TagError> {
         let version = self.words.get(index, resolve)?;
         Ok(self.read(index, version))
     }
 
-    /// The value that the running transaction `stamp` has set, if it has set this cell. See
-    /// [`Words::staged`].
+    /// The value that the running transaction `stamp` has set, if it has set this cell.
+    ///
+    /// **Errors**: those of [`Words::staged`].
     pub fn staged(&self, index: usize, stamp: Stamp) -> Result<Option<T>, TagError> {
         let version = self.words.staged(index, stamp)?;
         Ok(version.map(|version| self.read(index, version)))
@@ -827,12 +835,12 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
         Ok(())
     }
 
-    /// See [`Words::revert`].
+    /// [`Words::revert`] for cells. **Power loss**, **Cost**, **Errors**: as there.
     pub fn revert(&mut self, stamp: Stamp) -> Result<(), TagError> {
         self.words.revert(stamp)
     }
 
-    /// See [`Words::sweep`].
+    /// [`Words::sweep`] for cells. **Power loss**, **Cost**, **Errors**: as there.
     pub fn sweep(&mut self, stamp: Stamp, since: u32) -> Result<(), TagError> {
         self.words.sweep(stamp, since)
     }

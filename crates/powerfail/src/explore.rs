@@ -286,6 +286,8 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     /// With `POWERFAIL_THIN=n` in the environment it boots about `n` cuts, spread over the run, at
     /// depth 1, with one or two boots each, and compares no two runs: a quick look, for Miri. Other
     /// cuts count as sampled.
+    ///
+    /// **Errors**: the [`Failure`] with whose report [`run`](Self::run) panics.
     pub fn try_run(mut self) -> Result<Summary, Failure> {
         let asked = self.setup.depth.min(self.setup.max_depth);
         self.setup.depth = env::depth(self.setup.depth).min(self.setup.max_depth);
