@@ -54,15 +54,15 @@
 //!                                                                       words for each number
 //! ```
 //!
-//! - Each word is visited twice in a round of numbers. A visit leaves a stamp with the number in
-//!   doubt alone, and settles any other of this owner, which is committed. Of two visits at
-//!   different numbers, one settles the stamp.
+//! - Each word is visited twice in a round of numbers. A visit settles a stamp of this owner,
+//!   except one with the number in doubt; any other is committed. The two visits come at different
+//!   numbers, so at least one of them settles an old stamp.
 //! - The sweep runs *before* the commit store, so the commit's fence makes its stores durable.
 //! - The number alone says which words are due: nothing about the sweep is stored. A cut cannot
 //!   starve it, because the next `recover` settles every word.
-//! - A number without a sweep (of a record, a turn of a loop, a failed attempt) is made up for by
-//!   the next one, which gets the number of the previous sweep. Fewer than half of a round may lie
-//!   between two sweeps: [`Widths::max_unswept`].
+//! - An owner may commit numbers without a sweep. Its next sweep makes up for them: it gets the
+//!   number of the previous sweep, and visits all words that were due since then. Fewer than half
+//!   of a round may lie between two sweeps: [`Widths::max_unswept`].
 //!
 //! After [`recover`](Words::recover) the count begins anew.
 //!
@@ -70,7 +70,7 @@
 //!
 //! - A word is one atomic unit: a cut leaves the old word or the new one.
 //! - Nobody asks which of two numbers is newer, so numbers may wrap.
-//! - Nobody overwrites a word in doubt but its own transaction, and that keeps the state before.
+//! - Only the transaction of its stamp overwrites a word in doubt, and it keeps the state before.
 //! - A cell's version is a value whenever its word names it: `recover` settles all words and
 //!   checks the versions that they name, and each later write stores a whole value before its
 //!   word. This holds whatever a resolver answers (invariant "A named version is a value").
@@ -89,8 +89,8 @@ use crate::planted;
 use crate::region::{OpenFailure, Region};
 use core::marker::PhantomData;
 
-/// Bits of the fields of a tagged word: one sequence number, one owner and two states fill at most
-/// a unit.
+/// The widths of a tagged word's fields, in bits. One sequence number, one owner and two states
+/// must fit into a unit.
 ///
 /// | unit | for example | holds |
 /// |---|---|---|

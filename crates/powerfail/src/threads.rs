@@ -644,9 +644,9 @@ impl Recorder {
 
 /// The threads of a boot: see [`World::threads`](crate::World::threads).
 ///
-/// Like a kernel's, these calls are for the code that runs on the threads. `wait` and `park` give
-/// the processor away; a call from a critical section or an interrupt's handler that would have to
-/// wait panics.
+/// Like a kernel's, these calls are for the code that runs on the threads. `park`, `park_timeout`,
+/// the sleeps and `yield_now` give the processor away. In a critical section or an interrupt's
+/// handler these calls panic.
 pub struct Threads<'scope, 'env: 'scope> {
     rec: &'scope Recorder,
     _scope: PhantomData<&'scope mut &'scope ()>,
