@@ -263,7 +263,11 @@ fn check(project: &Project, step: &Step, accepted: Option<&Path>) -> Result<Stri
         let all = report::accept(committed, now);
         std::fs::write(path, report::json(&all)).with_context(|| path.display().to_string())?;
         report::write(project, &all)?;
-        return Ok(format!("{} figures written to {}", all.len(), path.display()));
+        return Ok(format!(
+            "{} figures written to {}",
+            all.len(),
+            path.display()
+        ));
     }
     report::compare(&committed, &now)?;
     Ok(format!("{} figures as in {}", now.len(), report::FIGURES))

@@ -112,7 +112,8 @@ fn level_headers(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8; 32])> {
     let header = |at: usize| Some((at, bytes.get(at..)?.first_chunk::<32>()?));
     let intact = |(_, b): &(usize, &[u8; 32])| {
         let (head, crc) = b.split_at(28);
-        (b.starts_with(b"RLW2") || b.starts_with(b"RLW1")) && crc32(head).to_le_bytes() == *crc
+        let known = matches!(b, [b'R', b'L', b'W', b'1'..=b'3', ..]);
+        known && crc32(head).to_le_bytes() == *crc
     };
     (0..bytes.len())
         .step_by(4)

@@ -121,7 +121,7 @@ impl Widths {
 
     /// The largest sequence number.
     pub const fn max_sequence(&self) -> u32 {
-        (1 << self.sequence) - 1
+        ones(self.sequence)
     }
 
     /// The sequence number after `n`: 1 after the largest.
@@ -131,15 +131,23 @@ impl Widths {
 
     /// How many numbers in a row may commit without a [sweep](Words::sweep).
     pub const fn max_unswept(&self) -> u32 {
-        self.max_sequence() / 2 - 1
+        (self.max_sequence() / 2).saturating_sub(1)
     }
 
     const fn max_owner(&self) -> u32 {
-        (1 << self.owner) - 1
+        ones(self.owner)
     }
 
     const fn max_state(&self) -> u32 {
-        (1 << self.state) - 1
+        ones(self.state)
+    }
+}
+
+/// The largest number of so many bits.
+const fn ones(bits: u8) -> u32 {
+    match 1u32.checked_shl(bits as u32) {
+        Some(n) => n - 1,
+        None => u32::MAX,
     }
 }
 

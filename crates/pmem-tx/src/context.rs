@@ -571,8 +571,11 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
+        // The arguments end after the commit: until then a key to a shared root is in use.
         let Prepared {
-            running, result, ..
+            running,
+            result,
+            args: _args,
         } = self.run_with_args::<A, O, F>(0, args, body)?;
         running.commit();
         Ok(result)
