@@ -1,4 +1,4 @@
-//! Wear levelling: NOR flash as a [`Medium`] of single bytes that needs no erase.
+//! Wear levelling: NOR flash as a [`Medium`](crate::Medium) of single bytes that needs no erase.
 //!
 //! [`WearLevelled`] keeps its content in pages. A page write goes to the next free slot of a log
 //! that runs over all blocks; a block is one or more erase units. The log is cleaned from its

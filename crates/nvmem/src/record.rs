@@ -1,5 +1,5 @@
-//! A record: one value (settings, counters, calibration) in a range of any [`Medium`]. Each update
-//! is atomic under power cuts.
+//! A record: one value (settings, counters, calibration) in a range of any
+//! [`Medium`](crate::Medium). Each update is atomic under power cuts.
 //!
 //! After a cut inside [`Record::set`], the next boot finds the old value or the new one. A value
 //! that the program has seen, from [`Record::get`] or after a successful `set`, never reverts at a

@@ -286,7 +286,7 @@ impl Tag {
 /// # let mut memory = [core::mem::MaybeUninit::new(0u64); 2];
 /// # let region = Region::<InOrder32>::new(&mut memory);
 /// const WIDTHS: Widths = Widths { sequence: 12, owner: 4, state: 8 };
-/// let mut counts = Words::format(region, 3, WIDTHS)?;
+/// let mut counts = Words::format(region, 3, WIDTHS).map_err(|f| f.error)?;
 ///
 /// // Thread 2 runs its transaction 8, and its commit word still says 7.
 /// let mine = Stamp { owner: 2, sequence: 8 };

@@ -1,7 +1,7 @@
 //! Prints the content of a pool's image behind its superblock. Only reads; accepts any bytes.
 
 use crate::layout::{
-    Block, BlockKind, Geometry, KIND, Tag, Undo, param, stored_config, stored_count,
+    Block, BlockKind, Geometry, KIND, Tag, Undo, param, stored_config, stored_count, version,
 };
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Superblock};
@@ -21,7 +21,7 @@ impl Image<'_> {
 
 /// Whether this superblock belongs to a pool that [`pool`] can print.
 pub fn is_pool(sb: &Superblock) -> bool {
-    sb.kind == KIND && stored_count(sb).is_some()
+    sb.kind == KIND && stored_count(sb).is_some_and(|c| sb.version == version(c.shared))
 }
 
 /// Prints the contexts, the valid entries of their journals, the blocks, and any damage.

@@ -507,11 +507,7 @@ pub(crate) fn superblock<M: Model>(
     params[param::LEN] = u32::try_from(len).unwrap_or(u32::MAX);
     Superblock {
         kind: KIND,
-        version: if count.shared == 0 {
-            VERSION
-        } else {
-            VERSION_SHARED
-        },
+        version: version(count.shared),
         fingerprint,
         params,
     }
@@ -524,13 +520,12 @@ pub(crate) fn stored_count(sb: &Superblock) -> Option<Count> {
         contexts: number(param::CONTEXTS)?,
         shared: number(param::SHARED)?,
     };
-    let version = if count.shared == 0 {
-        VERSION
-    } else {
-        VERSION_SHARED
-    };
-    (count.contexts <= MAX_CONTEXTS && count.shared <= MAX_SHARED && sb.version == version)
-        .then_some(count)
+    (count.contexts <= MAX_CONTEXTS && count.shared <= MAX_SHARED).then_some(count)
+}
+
+/// The format version of a pool with so many shared roots.
+pub(crate) fn version(shared: usize) -> u16 {
+    if shared == 0 { VERSION } else { VERSION_SHARED }
 }
 
 /// The configuration stored in a superblock, if its values are in range.

@@ -682,6 +682,57 @@ fn what_is_overwritten_has_its_size() {
     }
 }
 
+#[derive(Persist)]
+#[repr(C)]
+struct Wide<'h> {
+    tag: [u32; 12],
+    leaf: Option<Own<'h, Leaf>>,
+}
+
+/// The content of an object of several units is damaged. After a salvage the program allocates, and
+/// then gives the object up: what was allocated is not overwritten.
+fn salvaged<P: Promise>(save: impl Fn(&mut Heap<'_, Option<Own<'_, Wide<'_>>>, Shared, P>)) {
+    type Top<'h> = Option<Own<'h, Wide<'h>>>;
+    fn wide<'h, P: Promise>(heap: &Heap<'h, Unrooted, Shared, P>) -> Result<Top<'h>, Failure> {
+        let leaf = Some(heap.alloc(leaf(7))?);
+        let tag = [0x5EED_5EED; 12];
+        Ok(Some(heap.alloc(Wide { tag, leaf })?))
+    }
+    let (chip, mut ram) = (Shared::blank(SIZE), vec![0; RAM]);
+    {
+        brand!(b);
+        let mut heap =
+            Heap::<Top<'_>, _, P>::open(b, chip.clone(), &mut ram, CONFIG, wide).unwrap();
+        save(&mut heap);
+    }
+    {
+        let bytes = &mut chip.0.lock().unwrap().bytes;
+        let tag = 0x5EED_5EED_u32.to_le_bytes();
+        let at = (0..SIZE).find(|at| bytes[*at..].starts_with(&tag)).unwrap();
+        bytes[at] ^= 1;
+    }
+    brand!(b);
+    let mut heap = Heap::<Top<'_>, _, P>::salvage(b, chip.clone(), &mut ram, CONFIG, wide).unwrap();
+    assert_eq!(heap.damage(), 1);
+    let mut mine: Vec<_> = (0..6).map(|_| heap.alloc([7_u32; 4]).unwrap()).collect();
+    let wide = heap.root_mut().unwrap().take().unwrap();
+    heap.give_up(wide).unwrap();
+    save(&mut heap);
+    mine.extend(core::iter::from_fn(|| heap.alloc([7_u32; 4]).ok()));
+    save(&mut heap);
+    heap.audit().unwrap();
+    assert!(mine.iter().all(|own| heap.read(own) == Ok([7; 4])));
+}
+
+#[test]
+fn what_is_salvaged_keeps_its_units() {
+    salvaged::<JustInTime>(|heap| {
+        heap.persist().unwrap();
+        heap.restore().unwrap();
+    });
+    salvaged::<Snapshot>(|heap| heap.commit().unwrap());
+}
+
 /// Elements of a queue that have no content yet keep their blocks while damage is known, also when
 /// the bitmap is lost.
 fn without_content<P: Promise>(salvages: bool, save: impl Fn(&mut Line<'_, P>)) {

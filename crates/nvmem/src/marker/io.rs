@@ -70,7 +70,7 @@ pub fn word_progress<D: Medium>(
 }
 
 /// Programs every bit of the word at `at`, so that it reads as killed. Use it only where
-/// [`Contract::overwrites`] is true.
+/// [`Contract::overwrites`](crate::device::Contract::overwrites) is true.
 ///
 /// **Power loss**: the word reads as before, as killed, or torn, and may read differently each
 /// time. Kill it again. **Cost**: writes one word. **Errors**: the medium's.

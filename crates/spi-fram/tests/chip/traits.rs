@@ -92,6 +92,7 @@ fn async_medium() {
 #[test]
 fn an_async_record() {
     let b = plain::<2048>(PART);
+    b.chip.borrow_mut().cells.bytes_mut().fill(0);
     for boot in 0..3u32 {
         let fram = AsyncSpiFram::new(b.clone(), PART);
         embassy_futures::block_on(async {
