@@ -624,10 +624,10 @@ where
                 self.table.store(at, header);
             }
             let (table, queue) = (&self.table, &self.queue);
-            let mut out = UnitWriter::new(table, payload, at.saturating_sub(payload));
+            let mut out = UnitWriter::new(table, payload);
             let done = self.pool.context().run_started(|tx, root| {
                 let step = Step { tx, table, queue };
-                job.run(&step, root, &mut out)
+                job.run(&step, root, &mut out, at)
             });
             let end = out.to;
             if let Err(e) = done {
@@ -726,7 +726,7 @@ where
         // `min_bytes` includes the error. If it cannot be recorded either, that is the error; so
         // it is if the runtime has stopped.
         self.begin(shape.min_bytes)?;
-        let mut out = UnitWriter::new(&self.table, self.cursor.payload, 0);
+        let mut out = UnitWriter::new(&self.table, self.cursor.payload);
         let (kind, number) = Error::encode(e);
         let words = Table::<M>::encode(kind, 1, true, id);
         if let Some(second) = words.second {
@@ -789,14 +789,14 @@ where
     /// **Errors**: the reason given to [`Replay::stop`].
     #[inline(always)]
     pub(crate) fn turn(&mut self, l: &Loop) -> Result<(), Error> {
-        if self.cursor.at + Table::<M>::UNIT < self.cursor.payload {
-            return Err(self.no_room_error);
-        }
         let table = &self.table;
-        let passed = self.pool.context().pass_number(|seq| {
-            table.retire_outbox(seq);
-            l.write_next(table, seq)
-        });
+        // A runtime that has stopped has no room.
+        let room = self.cursor.at + Table::<M>::UNIT >= self.cursor.payload;
+        let passed = room
+            && self.pool.context().pass_number(|seq| {
+                table.retire_outbox(seq);
+                l.write_next(table, seq)
+            });
         if !passed {
             self.pass_number(Some(l))?;
         }
@@ -814,7 +814,7 @@ where
 
     /// Uses up a number, with all that a transaction needs: for `l` if there is one.
     ///
-    /// **Errors**: the pool's.
+    /// **Errors**: the reason given to [`Replay::stop`]; the pool's.
     #[cold]
     #[inline(never)]
     pub(crate) fn pass_number(&mut self, l: Option<&Loop>) -> Result<(), Error> {
@@ -1062,13 +1062,15 @@ pub(crate) struct CallJob<'a, A, O, F, K> {
 }
 
 impl<A: Arg, O: Ret, F, K: ResultSink<O>> CallJob<'_, A, O, F, K> {
-    /// Runs the body with its arguments and writes the record's payload.
+    /// Runs the body with its arguments and writes the record's payload, which must end before the
+    /// header at `at`.
     #[inline(always)]
     fn run<'p, R, M: Model>(
         &self,
         step: &Step<'_, 'p, M>,
         root: &mut Root<'p, R, M::Unit>,
         out: &mut UnitWriter<'_, M>,
+        at: usize,
     ) -> Result<(), pmem_tx::Error>
     where
         M::Unit: Width,
@@ -1094,7 +1096,7 @@ impl<A: Arg, O: Ret, F, K: ResultSink<O>> CallJob<'_, A, O, F, K> {
         let words = CallSignature::<A, O, M>::header_words(self.id, units);
         if CallSignature::<A, O, M>::UNSIZED {
             let total = (words.extra_units() + units as usize) * Table::<M>::UNIT;
-            if total > out.room {
+            if total > at.saturating_sub(out.to) {
                 step.queue.fail(Error::TableFull);
                 return Err(pmem_tx::Error::PoolFull { bytes });
             }

@@ -551,7 +551,7 @@ impl<M: Model> Queue<M> {
             // Ends the body; the step's error is the one above.
             return Err(pmem_tx::Error::PoolFull { bytes: len });
         }
-        let mut out = UnitWriter::new(t, t.message_unit(at), 0);
+        let mut out = UnitWriter::new(t, t.message_unit(at));
         out.word(u32::from(port) << half | len as u32);
         encode(&mut |b| out.bytes(b));
         out.pad();

@@ -312,8 +312,6 @@ impl<'m, M: Model> Table<'m, M> {
 pub(crate) struct UnitWriter<'t, M> {
     table: &'t Table<'t, M>,
     pub to: usize,
-    /// Free bytes at the start.
-    pub room: usize,
     /// The bytes collected so far for the next unit; the latest is the highest.
     unit: u32,
     n: usize,
@@ -321,11 +319,10 @@ pub(crate) struct UnitWriter<'t, M> {
 
 impl<'t, M: Model> UnitWriter<'t, M> {
     #[inline(always)]
-    pub fn new(table: &'t Table<'t, M>, to: usize, room: usize) -> Self {
+    pub fn new(table: &'t Table<'t, M>, to: usize) -> Self {
         UnitWriter {
             table,
             to,
-            room,
             unit: 0,
             n: 0,
         }
