@@ -168,7 +168,7 @@ where
     }
 
     /// Like [`Replay::open`], but constructs the runtime in `place`. In a small program the move of
-    /// some 190 bytes may be the only call of `memcpy`, which takes more code than the whole
+    /// some 210 bytes may be the only call of `memcpy`, which takes more code than the whole
     /// replay.
     #[inline(always)]
     pub fn open_in<'p, F>(
