@@ -11,7 +11,7 @@ mod report;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use xtask::figures::{Figures, read};
 use xtask::project::Project;
@@ -41,7 +41,8 @@ struct Args {
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["only", "check", "from", "shard"])]
     merge: Vec<PathBuf>,
     /// Compare figures that are the same on every computer with docs/costs.json; fail if one is
-    /// more than 2 % worse
+    /// more than 2 % worse. With --json, write all figures with those measured now instead, and
+    /// the documents
     #[arg(long)]
     check: bool,
     /// List the evaluations
@@ -170,7 +171,7 @@ fn run(a: Args) -> Result<()> {
     }
     if a.check {
         let step = Step::alone(project.target.join("xtask/evaluate-check.log"), "evaluate");
-        let r = check(&project, &step);
+        let r = check(&project, &step, a.json.as_deref());
         drop(step);
         println!("{}", r?);
         return Ok(());
@@ -238,10 +239,13 @@ fn finish(
 }
 
 /// The step of `cargo xtask ci`: the documents are those of the committed figures, and no exact
-/// figure got worse.
-pub fn check(project: &Project, step: &Step) -> Result<String> {
+/// figure got worse. With a path, writes the committed figures there instead, with the exact ones
+/// as measured now, and the documents of these figures.
+fn check(project: &Project, step: &Step, accepted: Option<&Path>) -> Result<String> {
     let committed = report::committed(project)?;
-    report::fresh(project, &committed)?;
+    if accepted.is_none() {
+        report::fresh(project, &committed)?;
+    }
     let mut now = Figures::new();
     for e in ALL {
         if let Some(measure) = e.exact {
@@ -254,6 +258,16 @@ pub fn check(project: &Project, step: &Step) -> Result<String> {
     }
     if now.is_empty() {
         bail!("nothing was measured");
+    }
+    if let Some(path) = accepted {
+        let all = report::accept(committed, now);
+        std::fs::write(path, report::json(&all)).with_context(|| path.display().to_string())?;
+        report::write(project, &all)?;
+        return Ok(format!(
+            "{} figures written to {}",
+            all.len(),
+            path.display()
+        ));
     }
     report::compare(&committed, &now)?;
     Ok(format!("{} figures as in {}", now.len(), report::FIGURES))

@@ -230,11 +230,18 @@ pub fn compare(committed: &Figures, now: &Figures) -> Result<()> {
     }
     if !wrong.is_empty() {
         bail!(
-            "{}\nif this is meant: cargo xtask evaluate --json PATH",
+            "{}\nif this is meant: cargo xtask evaluate --check --json {FIGURES}",
             wrong.join("\n")
         );
     }
     Ok(())
+}
+
+/// The committed figures, with the exact ones as measured now.
+pub fn accept(mut committed: Figures, now: Figures) -> Figures {
+    committed.retain(|key, _| varies(key));
+    committed.extend(now.into_iter().filter(|(key, _)| !varies(key)));
+    committed
 }
 
 fn tables(figures: &Figures) -> String {
@@ -264,6 +271,18 @@ mod tests {
 
     fn one(key: &str, v: f64) -> Figures {
         Figures::from([(key.to_owned(), v)])
+    }
+
+    #[test]
+    fn only_exact_figures_are_accepted() {
+        let was = Figures::from([
+            ("pmem_tx.gone".into(), 1.0),
+            ("pmem_tx.a".into(), 2.0),
+            ("powerfail.x".into(), 3.0),
+        ]);
+        let now = Figures::from([("pmem_tx.a".into(), 5.0), ("powerfail.x".into(), 9.0)]);
+        let expected = Figures::from([("pmem_tx.a".into(), 5.0), ("powerfail.x".into(), 3.0)]);
+        assert_eq!(accept(was, now), expected);
     }
 
     #[test]

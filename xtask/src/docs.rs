@@ -10,10 +10,11 @@
 //! | planted bugs ([`planted`]) | crates | those that are not one condition on one line |
 //!
 //! Every document and every source is read, so that the message lists all findings, each as
-//! `file:line: what is wrong`. [`rendered`] checks the pages that rustdoc makes; the step `rustdoc`
-//! calls it.
+//! `file:line: what is wrong`. [`rendered`] and [`errors`] check the pages that rustdoc makes; the
+//! step `rustdoc` calls them.
 
 mod columns;
+pub mod errors;
 mod messages;
 mod planted;
 pub mod rendered;

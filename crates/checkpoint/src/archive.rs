@@ -43,7 +43,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     /// Opens the slots in a range, as [`Images::open`] does. At least three are needed: rolling
     /// back copies a checkpoint.
     ///
-    /// **Power loss**: writes nothing. **Cost, errors**: as [`Images::open`].
+    /// **Power loss**: writes nothing. **Cost**, **Errors**: as for [`Images::open`].
     pub fn open(
         medium: D,
         range: Range<u32>,
@@ -74,7 +74,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     /// Takes a checkpoint. It is the newest when this returns.
     ///
     /// **Power loss**: the new checkpoint is complete or absent. The one that it replaces may be
-    /// gone in both cases. **Cost, errors**: as [`Images::checkpoint`].
+    /// gone in both cases. **Cost**, **Errors**: as for [`Images::checkpoint`].
     pub fn checkpoint(
         &mut self,
         name: u32,
@@ -86,7 +86,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
             .checkpoint_to(to, name, &self.mode, memory, context)
     }
 
-    /// Restores memory from the newest checkpoint. **Power loss, cost, errors**: as
+    /// Restores memory from the newest checkpoint. **Power loss**, **Cost**, **Errors**: as for
     /// [`Images::restore`].
     pub fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
         let policy = &self.policy;

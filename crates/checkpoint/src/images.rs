@@ -207,7 +207,9 @@ impl<D: Medium, const N: usize> Images<D, N> {
     /// **Cost**: writes the extents' bytes, 44 bytes, and 8 for each extent, rounded up to the
     /// program word. On flash also two words, and an erase of each unit touched.
     /// [`CopyIfChange`](crate::CopyIfChange) reads all of it and writes what differs. **Errors**:
-    /// [`Error::TooSmall`]: nothing was written. [`Error::Medium`]: as after a power cut.
+    /// [`Error::TooSmall`]: nothing was written. [`Error::Damaged`]: the bytes written differ from
+    /// those announced, and the previous image stays valid. [`Error::Medium`]: as after a power
+    /// cut.
     pub fn checkpoint<M: Mode>(
         &mut self,
         mode: &M,
@@ -259,8 +261,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
     /// **Power loss**: may be repeated. On flash, if a cut hit the last words of a checkpoint, the
     /// image is copied to another slot before it is used. **Cost**: reads the image twice.
     /// **Errors**: [`Error::NoImage`], [`Error::OlderFormat`], [`Error::OtherProgram`],
-    /// [`Error::OtherMemory`], [`Error::Damaged`]: memory is unchanged. [`Error::Medium`] may come in the middle.
-    /// [`Error::PartlyRestored`].
+    /// [`Error::OtherMemory`], [`Error::Damaged`]: memory is unchanged. [`Error::Medium`] may come
+    /// in the middle. [`Error::PartlyRestored`].
     pub fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
         self.restore_by(memory, |images| images.target(N))
     }

@@ -13,7 +13,7 @@ pub fn is_lists(sb: &Superblock) -> bool {
 /// Prints the record that is set, each list from its head, and any damage.
 ///
 /// `sb` is the valid superblock in `bytes`. `bytes` is the region's whole image from a
-/// little-endian target.
+/// little-endian target. **Errors**: those of `out`. Any bytes are accepted.
 pub fn lists(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
     match sb.params[param::UNIT] {
         2 => print::<InOrder16>(sb, bytes, out),

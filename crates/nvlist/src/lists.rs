@@ -279,6 +279,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     }
 
     /// Inserts a new node with this content at the end of a list. See [`Lists::push_front`].
+    /// **Errors**: as there.
     #[inline]
     pub fn push_back(&mut self, list: List<'b>, value: T) -> Result<ListPos, Full<T>> {
         let at = self.alloc_filled(value)?;
@@ -287,6 +288,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     }
 
     /// Inserts a new node with this content into a sorted list. See [`Lists::link_sorted`].
+    /// **Errors**: those of [`Lists::push_front`].
     #[inline]
     pub fn push_sorted<K: Ord>(
         &mut self,
@@ -476,6 +478,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     }
 
     /// Inserts a new node with this content before this position. See [`Lists::push_front`].
+    /// **Errors**: as there.
     #[inline]
     pub fn insert_before(&mut self, value: T) -> Result<ListPos, Full<T>> {
         let at = self.lists.alloc_filled(value)?;
@@ -484,6 +487,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     }
 
     /// Inserts a new node with this content behind this position. See [`Lists::push_front`].
+    /// **Errors**: as there.
     #[inline]
     pub fn insert_after(&mut self, value: T) -> Result<ListPos, Full<T>> {
         let at = self.lists.alloc_filled(value)?;
@@ -521,11 +525,11 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         Some(self.lists.release(node))
     }
 
-    /// Replaces this node by another and returns this one. At the end the new node comes back as
-    /// the error.
+    /// Replaces this node by another and returns this one.
     ///
     /// This changes a content in a list as a whole. **Power loss**: the old node is there, or the
-    /// new one. **Cost**: 4 units, 5 of 2 bytes.
+    /// new one. **Cost**: 4 units, 5 of 2 bytes. **Errors**: at the end, where no node is, the new
+    /// one comes back.
     #[inline]
     pub fn replace(&mut self, node: Node<'b>) -> Result<Node<'b>, Node<'b>> {
         if !self.is_at_node() {

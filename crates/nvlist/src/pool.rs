@@ -46,7 +46,8 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     /// operations take effect with a sequence number. `resolve(context)` returns the last committed
     /// one, 0 for none.
     ///
-    /// An operation that was staged with that number is finished; any other is dropped.
+    /// An operation that was staged with that number is finished; any other is dropped. **Errors**:
+    /// those of [`NodePool::open`].
     pub fn open_resolved(
         region: Region<'m, M>,
         contexts: usize,
@@ -58,6 +59,9 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     /// Like [`NodePool::open_resolved`] without the walk, for a quick reboot: it only finishes the
     /// interrupted operation, however many nodes there are. Nodes that a handle owned stay in use
     /// until the next [`NodePool::open`] or [`NodePool::reclaim`].
+    ///
+    /// **Errors**: those of [`NodePool::open`] but [`OpenError::Invalid`] and damaged
+    /// [`Component::Links`], which only the walk finds.
     ///
     /// # Safety
     /// This program, or one with the same types, formatted the region. Nothing else has written to

@@ -232,7 +232,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         }
     }
 
-    /// [`Cursor::replace`] as a staged operation. See [`Lists::stage_front`].
+    /// [`Cursor::replace`] as a staged operation. See [`Lists::stage_front`]. **Errors**: those of
+    /// [`Cursor::replace`].
     #[allow(clippy::type_complexity)]
     pub fn stage_replace(
         self,

@@ -32,12 +32,12 @@
 //! - After a dropped [`Record::set`], [`Record::get`] returns the old value, and the next `set`
 //!   works. A later boot finds the old value, the new one, or one that was set after them.
 //! - After a dropped write to a [`WearLevelled`], each page is old or new. The next call scans the
-//!   flash as [`WearLevelled::open`] does, and from then on the page does not change.
+//!   flash as [`WearLevelled::open`] does. From then on the page stays as that scan found it.
 //! - A dropped `open` or `format` returns no object. Call it again with the medium.
 //! - A dropped read changes nothing.
 //!
-//! This requires what [`AsyncMedium`](crate::device::AsyncMedium) does: a driver whose future is
-//! dropped ends or stops the operation before it begins the next one.
+//! This needs a driver as [`AsyncMedium`](crate::device::AsyncMedium) requires it: if its future is
+//! dropped, it completes or stops that operation before it begins the next one.
 
 use crate::device::AsyncMedium as Medium;
 

@@ -55,7 +55,9 @@ pub unsafe trait Arg: Sized {
     /// Converts the argument for use inside a transaction.
     ///
     /// # Safety
-    /// The caller forgets `self` afterwards, or rolls the transaction back.
+    /// The caller forgets `self` afterwards, or rolls the transaction back. It has seen that `self`
+    /// is not [in use](Arg::in_use), and calls [`Arg::ended`] when the transaction has ended. Only
+    /// a caller whose pool has no shared roots may leave these two out.
     unsafe fn enter<'p>(&self) -> Self::In<'p>;
     /// The transaction that it has entered is committed or rolled back.
     fn ended(&self) {}

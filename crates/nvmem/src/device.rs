@@ -173,6 +173,8 @@ pub trait Medium {
     /// Everything written before persists before anything written after. Matters for
     /// [`Torn::Subset`] and for drivers that buffer writes. A buffering driver writes in order, and
     /// before an erase. Code that reports a write as done to another party flushes first.
+    ///
+    /// **Errors**: the driver's. The default does nothing and returns `Ok`.
     fn flush(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
@@ -210,13 +212,13 @@ pub trait AsyncMedium {
     const CONTRACT: Contract;
     /// As [`Medium::capacity`].
     fn capacity(&self) -> u32;
-    /// As [`Medium::read`].
+    /// As [`Medium::read`]. **Errors**: as there.
     async fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Self::Error>;
-    /// As [`Medium::write`].
+    /// As [`Medium::write`]. **Errors**: as there.
     async fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error>;
-    /// As [`Medium::erase`].
+    /// As [`Medium::erase`]. **Errors**: as there.
     async fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error>;
-    /// As [`Medium::flush`].
+    /// As [`Medium::flush`]. **Errors**: as there.
     async fn flush(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }

@@ -20,6 +20,8 @@ fn copy(bytes: &[u8], i: usize) -> Option<&[u8; Superblock::COPY_BYTES]> {
 }
 
 /// Prints the superblock at the start of a mapped region's image: both copies, and any damage.
+///
+/// **Errors**: those of `out`. Any bytes are accepted.
 pub fn superblock(bytes: &[u8], out: &mut dyn Write) -> Result {
     let parsed = [0, 1].map(|i| copy(bytes, i).and_then(Superblock::decode));
     let newest = match parsed {
@@ -62,7 +64,7 @@ pub fn superblock(bytes: &[u8], out: &mut dyn Write) -> Result {
 /// Prints every record slot in an image, at any offset, and whether its checksum is correct.
 ///
 /// `write_size` is the medium's program word; 1 if it has none. The checksum ends at a multiple of
-/// it.
+/// it. **Errors**: those of `out`. Any bytes are accepted.
 pub fn records(bytes: &[u8], write_size: usize, out: &mut dyn Write) -> Result {
     let mut any = false;
     let mut at = 0;
@@ -110,7 +112,8 @@ fn level_headers(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8; 32])> {
     let header = |at: usize| Some((at, bytes.get(at..)?.first_chunk::<32>()?));
     let intact = |(_, b): &(usize, &[u8; 32])| {
         let (head, crc) = b.split_at(28);
-        (b.starts_with(b"RLW2") || b.starts_with(b"RLW1")) && crc32(head).to_le_bytes() == *crc
+        let known = matches!(b, [b'R', b'L', b'W', b'1'..=b'3', ..]);
+        known && crc32(head).to_le_bytes() == *crc
     };
     (0..bytes.len())
         .step_by(4)
@@ -124,6 +127,8 @@ pub fn is_level(bytes: &[u8]) -> bool {
 }
 
 /// Prints every block of levelled flash whose header is intact.
+///
+/// **Errors**: those of `out`. Any bytes are accepted.
 pub fn level(bytes: &[u8], out: &mut dyn Write) -> Result {
     let number = |b: &[u8; 32], at| u16::from_le_bytes([b[at], b[at + 1]]);
     for (at, b) in level_headers(bytes) {
@@ -144,6 +149,8 @@ pub fn level(bytes: &[u8], out: &mut dyn Write) -> Result {
 }
 
 /// Prints whether the image is blank, and how many bytes at its end are equal.
+///
+/// **Errors**: those of `out`. Any bytes are accepted.
 pub fn blank(bytes: &[u8], out: &mut dyn Write) -> Result {
     let Some(last) = bytes.last() else {
         return writeln!(out, "no bytes");

@@ -87,7 +87,8 @@ pub enum LevelError<E> {
     /// The flash's error. After a failed write each page is old or new, as after a power cut. The
     /// next call scans the flash as [`WearLevelled::open`] does.
     Medium(E),
-    /// The flash was formatted with other page or block sizes. Nothing was written.
+    /// The flash was formatted with other page or block sizes, or by an older version of this
+    /// format. Nothing was written.
     Layout(LayoutMismatch),
     /// The flash holds other data. Nothing was written. [`WearLevelled::format`] overwrites it.
     Foreign,

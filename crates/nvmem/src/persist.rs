@@ -86,6 +86,8 @@ pub unsafe trait Persist: Sized {
 
     /// Checks that the bytes at `p` are a value of this type. Ignores padding.
     ///
+    /// **Errors**: [`Invalid`] if they are not, or if `v` refuses a handle in them.
+    ///
     /// # Safety
     /// `p` is valid for reads of `size_of::<Self>()` bytes, aligned for `Self`, and initialised
     /// except for the padding.

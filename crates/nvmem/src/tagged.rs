@@ -54,15 +54,15 @@
 //!                                                                       words for each number
 //! ```
 //!
-//! - Each word is visited twice in a round of numbers. A visit leaves a stamp with the number in
-//!   doubt alone, and settles any other of this owner, which is committed. Of two visits at
-//!   different numbers, one settles the stamp.
+//! - Each word is visited twice in a round of numbers. A visit settles a stamp of this owner,
+//!   except one with the number in doubt; any other is committed. The two visits come at different
+//!   numbers, so at least one of them settles an old stamp.
 //! - The sweep runs *before* the commit store, so the commit's fence makes its stores durable.
 //! - The number alone says which words are due: nothing about the sweep is stored. A cut cannot
 //!   starve it, because the next `recover` settles every word.
-//! - A number without a sweep (of a record, a turn of a loop, a failed attempt) is made up for by
-//!   the next one, which gets the number of the previous sweep. Fewer than half of a round may lie
-//!   between two sweeps: [`Widths::max_unswept`].
+//! - An owner may commit numbers without a sweep. Its next sweep makes up for them: it gets the
+//!   number of the previous sweep, and visits all words that were due since then. Fewer than half
+//!   of a round may lie between two sweeps: [`Widths::max_unswept`].
 //!
 //! After [`recover`](Words::recover) the count begins anew.
 //!
@@ -70,12 +70,17 @@
 //!
 //! - A word is one atomic unit: a cut leaves the old word or the new one.
 //! - Nobody asks which of two numbers is newer, so numbers may wrap.
-//! - Nobody overwrites a word in doubt but its own transaction, and that keeps the state before.
+//! - Only the transaction of its stamp overwrites a word in doubt, and it keeps the state before.
 //! - A cell's version is a value whenever its word names it: `recover` settles all words and
 //!   checks the versions that they name, and each later write stores a whole value before its
 //!   word. This holds whatever a resolver answers (invariant "A named version is a value").
 //!
 //! On a buffered medium the commit's own fence, before its store, covers all stores made here.
+//! There a resolver must not tell a number before the fence *behind* its commit store. If it does,
+//! another owner overwrites the state before of a transaction that a cut can still undo: the cut
+//! then leaves that transaction half done, or a torn version as the one that counts. So where one
+//! thread can preempt another, the commit store and the fence behind it are in one critical
+//! section.
 
 use crate::mapped;
 use crate::model::{Model, Unit};
@@ -84,8 +89,8 @@ use crate::planted;
 use crate::region::{OpenFailure, Region};
 use core::marker::PhantomData;
 
-/// Bits of the fields of a tagged word: one sequence number, one owner and two states fill at most
-/// a unit.
+/// The widths of a tagged word's fields, in bits. One sequence number, one owner and two states
+/// must fit into a unit.
 ///
 /// | unit | for example | holds |
 /// |---|---|---|
@@ -116,7 +121,7 @@ impl Widths {
 
     /// The largest sequence number.
     pub const fn max_sequence(&self) -> u32 {
-        (1 << self.sequence) - 1
+        ones(self.sequence)
     }
 
     /// The sequence number after `n`: 1 after the largest.
@@ -126,15 +131,23 @@ impl Widths {
 
     /// How many numbers in a row may commit without a [sweep](Words::sweep).
     pub const fn max_unswept(&self) -> u32 {
-        self.max_sequence() / 2 - 1
+        (self.max_sequence() / 2).saturating_sub(1)
     }
 
     const fn max_owner(&self) -> u32 {
-        (1 << self.owner) - 1
+        ones(self.owner)
     }
 
     const fn max_state(&self) -> u32 {
-        (1 << self.state) - 1
+        ones(self.state)
+    }
+}
+
+/// The largest number of so many bits.
+const fn ones(bits: u8) -> u32 {
+    match 1u32.checked_shl(bits as u32) {
+        Some(n) => n - 1,
+        None => u32::MAX,
     }
 }
 
@@ -453,7 +466,8 @@ impl<'m, M: Model> Words<'m, M> {
     ///
     /// **Power loss**: before that commit the state before counts. **Cost**: a load and a store.
     /// **Errors**: [`TagError::Busy`] if an open transaction of another owner has set the word;
-    /// [`TagError::Index`], [`TagError::State`], [`TagError::Stamp`].
+    /// [`TagError::Damaged`] if the resolver does not know that owner; [`TagError::Index`],
+    /// [`TagError::State`], [`TagError::Stamp`].
     pub fn set(
         &mut self,
         index: usize,
@@ -519,7 +533,8 @@ impl<'m, M: Model> Words<'m, M> {
     ///
     /// **Power loss**: before the store the old state counts, after it the new one. **Cost**: a
     /// load, a store, and a fence. **Errors**: [`TagError::Busy`] if an open transaction has set
-    /// the word; [`TagError::Index`], [`TagError::State`].
+    /// the word; [`TagError::Damaged`] if the resolver does not know its owner;
+    /// [`TagError::Index`], [`TagError::State`].
     pub fn publish(
         &mut self,
         index: usize,
@@ -765,14 +780,15 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
         self.words.region
     }
 
-    /// The committed value of cell `index`. See [`Words::get`].
+    /// The committed value of cell `index`. **Errors**: those of [`Words::get`].
     pub fn get(&self, index: usize, resolve: impl Fn(u32) -> Option<u32>) -> Result<T, TagError> {
         let version = self.words.get(index, resolve)?;
         Ok(self.read(index, version))
     }
 
-    /// The value that the running transaction `stamp` has set, if it has set this cell. See
-    /// [`Words::staged`].
+    /// The value that the running transaction `stamp` has set, if it has set this cell.
+    ///
+    /// **Errors**: those of [`Words::staged`].
     pub fn staged(&self, index: usize, stamp: Stamp) -> Result<Option<T>, TagError> {
         let version = self.words.staged(index, stamp)?;
         Ok(version.map(|version| self.read(index, version)))
@@ -827,12 +843,12 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
         Ok(())
     }
 
-    /// See [`Words::revert`].
+    /// [`Words::revert`] for cells. **Power loss**, **Cost**, **Errors**: as there.
     pub fn revert(&mut self, stamp: Stamp) -> Result<(), TagError> {
         self.words.revert(stamp)
     }
 
-    /// See [`Words::sweep`].
+    /// [`Words::sweep`] for cells. **Power loss**, **Cost**, **Errors**: as there.
     pub fn sweep(&mut self, stamp: Stamp, since: u32) -> Result<(), TagError> {
         self.words.sweep(stamp, since)
     }

@@ -697,3 +697,29 @@ fn the_images_are_those_of_the_blocking_form() {
     level::<true>();
     level::<false>();
 }
+
+/// An executor may move tasks between threads or interrupts.
+#[test]
+fn futures_are_send() {
+    fn send<F: Future + Send>(f: F) -> F {
+        f
+    }
+    let mut fram = RamFram::<512>::filled(0);
+    let mut r = block_on(send(Record::open(Slow::new(&mut fram), 0..512, 1u32))).unwrap();
+    block_on(send(r.set(2))).unwrap();
+    let migrated = send(Record::open_or_migrate(
+        Slow::new(&mut fram),
+        0..512,
+        0,
+        |n: u32| u64::from(n),
+    ));
+    assert_eq!(*block_on(migrated).unwrap().get(), 2);
+    let mut flash = RamNor::<7, 128, 4>::new();
+    let mut table = [0; 80];
+    let opened = send(WearLevelled::<_, 8>::open(
+        Slow::new(&mut flash),
+        &mut table,
+    ));
+    let mut d = block_on(opened).unwrap();
+    block_on(send(d.write(9, b"page"))).unwrap();
+}

@@ -454,3 +454,41 @@ proptest! {
         survives(flash);
     }
 }
+
+/// Flash whose chip is write-protected: writes and erases succeed and change nothing.
+struct Protected(RamNor<7, 256, 4, 0xFF, false>);
+
+impl Medium for Protected {
+    type Error = Misuse;
+    const CONTRACT: Contract = <RamNor<7, 256, 4, 0xFF, false> as Medium>::CONTRACT;
+    fn capacity(&self) -> u32 {
+        self.0.capacity()
+    }
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
+        self.0.read(at, buf)
+    }
+    fn write(&mut self, _: u32, _: &[u8]) -> Result<(), Misuse> {
+        Ok(())
+    }
+    fn erase(&mut self, _: u32, _: u32) -> Result<(), Misuse> {
+        Ok(())
+    }
+}
+
+/// A slot is torn, and cannot be killed: `open` ends, with an error.
+#[test]
+fn a_chip_that_ignores_writes_ends_open() {
+    let mut flash = RamNor::<7, 256, 4, 0xFF, false>::new();
+    let mut table = [0; 80];
+    let mut d = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+    d.write(9, b"page").unwrap();
+    WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+    // In the slot that the second boot appended.
+    flash.bytes_mut()[6 * 256 + 76] ^= 1;
+    let opened = WearLevelled::<_, 8>::open(Protected(flash), &mut table);
+    assert!(
+        matches!(opened, Err(LevelError::Damaged)),
+        "{:?}",
+        opened.err()
+    );
+}

@@ -510,8 +510,10 @@ where
     /// **Cost**: 0 stores to begin. One store of an atomic unit to commit, whatever the size; none
     /// if nothing was changed. The operations of the body cost what [`PBox`](crate::PBox) and
     /// [`Ptr`](crate::Ptr) state. Twice in a round of sequence numbers, stale journal headers and
-    /// cell tags are cleared, with at most one store for each. **Errors**: those of the body; then
-    /// everything was undone. **Panics**: never; if the body unwinds, everything is undone.
+    /// cell tags are cleared, with at most one store for each. **Errors**: that of the body, or of
+    /// an operation in it after which the transaction can only abort; then everything was undone.
+    /// [`Error::CallersCommitWord`] if the pool was opened with a resolver; then the body was not
+    /// run. **Panics**: never; if the body unwinds, everything is undone.
     #[inline]
     pub fn tx<O, F>(&mut self, body: F) -> Result<O, Error>
     where
@@ -558,6 +560,9 @@ where
 
     /// Like [`Context::tx_with`], with a result that may hold handles. Name its type, as in
     /// `tx_own::<_, Held<Node>, _>`.
+    ///
+    /// **Errors**: those of [`Context::tx_with`]; [`Error::Sessions`] if the result may hold
+    /// handles and no session number is left. The arguments come back.
     pub fn tx_own<A: Arg, O: Ret, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
     where
         F: for<'p> FnOnce(
@@ -566,8 +571,11 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
+        // The arguments end after the commit: until then a key to a shared root is in use.
         let Prepared {
-            running, result, ..
+            running,
+            result,
+            args: _args,
         } = self.run_with_args::<A, O, F>(0, args, body)?;
         running.commit();
         Ok(result)
@@ -638,8 +646,9 @@ where
     /// Store [`Prepared::seq`] there with one store of an atomic unit, fence, and call
     /// [`Prepared::committed`]. Other contexts may run transactions in between. **Power loss**: the
     /// caller's word decides. **Cost**: that of [`Context::tx`] without the commit store.
-    /// **Errors**: those of [`Context::tx_with`]; [`Error::PoolsCommitWord`] if the pool was opened
-    /// without a resolver.
+    /// **Errors**: those of [`Context::tx_own`] but [`Error::CallersCommitWord`];
+    /// [`Error::PoolsCommitWord`] if the pool was opened without a resolver;
+    /// [`Error::Unfinished`] if an earlier prepared transaction was forgotten.
     pub fn prepare<A: Arg, O: Ret, F>(
         &mut self,
         args: A,

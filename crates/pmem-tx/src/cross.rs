@@ -183,7 +183,7 @@ impl<'p, T: Persist, W: Width> HeldBox<'p, T, W> {
     pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
         self.0.get(tx)
     }
-    /// See [`PBox::get_mut`].
+    /// See [`PBox::get_mut`]. **Errors**: as there.
     pub fn get_mut<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,

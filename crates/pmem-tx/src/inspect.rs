@@ -27,7 +27,7 @@ pub fn is_pool(sb: &Superblock) -> bool {
 /// Prints the contexts, the valid entries of their journals, the blocks, and any damage.
 ///
 /// `sb` is the valid superblock in `bytes`. `bytes` is the region's whole image from a
-/// little-endian target.
+/// little-endian target. **Errors**: those of `out`. Any bytes are accepted.
 pub fn pool(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
     let unit = sb.params[param::UNIT] as usize;
     let Some(count) = stored_count(sb) else {

@@ -93,6 +93,8 @@ where
     }
 
     /// Runs a transaction with arguments: plain values and handles. See [`Context::tx_with`].
+    ///
+    /// **Errors**: those of [`Context::tx_with`], with the arguments back.
     pub fn tx_with<A: Arg, O, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
     where
         F: for<'p> FnOnce(
@@ -105,6 +107,8 @@ where
     }
 
     /// Runs a transaction whose result may hold handles. See [`Context::tx_own`].
+    ///
+    /// **Errors**: those of [`Context::tx_own`], with the arguments back.
     pub fn tx_own<A: Arg, O: Ret, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
     where
         F: for<'p> FnOnce(
@@ -169,6 +173,9 @@ where
     }
 
     /// Like [`Pool::open`], with a configuration. It is used only when the region is formatted.
+    ///
+    /// **Errors**: those of [`Pool::open`]. [`OpenError::Config`] if the configuration is not
+    /// possible.
     pub fn open_with<F>(
         region: Region<'m, M>,
         config: &Config,
@@ -185,7 +192,9 @@ where
     /// Transactions use [`Context::prepare`].
     ///
     /// Nothing is reclaimed yet: the caller first passes the handles in its own records to
-    /// [`Pool::adopt`], then calls [`Pool::reclaim`].
+    /// [`Pool::adopt`], then calls [`Pool::reclaim`]. **Errors**: those of [`Pool::open_with`];
+    /// [`OpenError::Sessions`]; [`OpenError::Damaged`] if `resolve` returns a number that is larger
+    /// than [`Pool::seq_max`].
     pub fn open_resolved<F, S>(
         region: Region<'m, M>,
         config: &Config,
@@ -202,6 +211,9 @@ where
     /// Like [`Pool::open_with`] without the walk, for a quick reboot: nothing reachable is checked
     /// and nothing is reclaimed.
     ///
+    /// **Errors**: those of [`Pool::open_with`] but [`OpenError::Invalid`] and
+    /// [`OpenError::TooManyTypes`], which only the walk finds.
+    ///
     /// # Safety
     /// This program, or one with the same types, formatted the region. Nothing else has written to
     /// it since, and the medium has kept it.
@@ -217,7 +229,7 @@ where
     }
 
     /// Like [`Pool::open`], in memory that the caller provides. A small program saves the code that
-    /// moves the pool.
+    /// moves the pool. **Errors**: those of [`Pool::open`].
     #[inline(always)]
     pub fn open_in<'p, F>(
         storage: &'p mut MaybeUninit<Self>,
@@ -646,8 +658,9 @@ where
     /// [`Held`](crate::Held) again, checked as at open, and their objects are not reclaimed.
     ///
     /// **Errors**: [`Error::Invalid`] if the bytes are not such a result, or an object already has
-    /// an owner; [`Error::WrongPool`] for a result with handles if a transaction has run since the
-    /// pool was opened.
+    /// an owner. [`Error::WrongPool`] for a result with handles if the pool was not walked, by
+    /// [`Pool::walk`] or by an open with a resolver, or if a transaction, [`Pool::reclaim`] or
+    /// [`Pool::audit`] has run since. [`Error::Sessions`].
     pub fn adopt<O: Ret>(&mut self, bytes: &[u8]) -> Result<O, Error> {
         if O::HANDLES > 0 && !self.core.walk_valid.get() {
             return Err(Error::WrongPool);
@@ -660,7 +673,7 @@ where
     ///
     /// A handle for which `spent` returns true is not checked. It becomes a [`Held`](crate::Held)
     /// of a session that every transaction refuses: a replay can compare it, and nothing else can
-    /// be done with it.
+    /// be done with it. **Errors**: those of [`Pool::adopt`].
     pub fn adopt_unspent<O: Ret>(
         &mut self,
         bytes: &[u8],

@@ -253,7 +253,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
         Ok(unsafe { self.ptr(tx).read() })
     }
 
-    /// Frees an object that holds no handles. See [`PBox::into_inner`].
+    /// Frees an object that holds no handles. See [`PBox::into_inner`]. **Errors**: as there.
     pub fn free<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<(), Error>
     where
         T: Plain,
@@ -337,8 +337,8 @@ unsafe impl<T: Persist, W: Width> ZeroNiche for Ptr<'_, T, W> {
 }
 
 impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
-    /// Allocates a cell that holds `v`. Costs and errors as for [`PBox::new`](crate::PBox::new),
-    /// for two versions and a tag.
+    /// Allocates a cell that holds `v`. **Power loss**, **Cost**, **Errors**: as for
+    /// [`PBox::new`](crate::PBox::new), for two versions and a tag.
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
         const { assert_storable::<T>() }
         tx.or_fail(tx.check_innermost())?;
@@ -465,7 +465,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         Ok(old)
     }
 
-    /// Stores a value without handles. See [`Ptr::replace`].
+    /// Stores a value without handles. See [`Ptr::replace`]. **Errors**: as there.
     pub fn write<M: Model<Unit = W>>(&mut self, tx: &Tx<'p, M>, v: T) -> Result<(), Error>
     where
         T: Plain,
@@ -482,6 +482,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     }
 
     /// Frees the cell and returns its value. See [`PBox::into_inner`](crate::PBox::into_inner).
+    /// **Errors**: as there.
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
         tx.or_fail(tx.check_innermost())?;
         let tag = self.settle_foreign_tag(tx);

@@ -13,8 +13,8 @@
 //! super-loop, a `RefCell`, an async mutex, a kernel's mutex, a spin lock.
 //!
 //! A shared root owns its objects as any root does. A transaction that moves a `PBox` from its own
-//! root to a shared one, or back, hands the object over when it commits. Meanwhile the shared root
-//! is the owner: a place outside of any context.
+//! root to a shared one, or back, hands the object over when it commits. While the object is in the
+//! shared root, no context owns it.
 //!
 //! # After a cut
 //!
@@ -22,7 +22,7 @@
 //! |---|---|
 //! | in a transaction with a key | its journal entries of the shared root and of its own; all are undone, before any context runs |
 //! | after its commit store | all changes; the lock is free, because it is volatile |
-//! | between two transactions under one lock | the first; the lock protects no more than each transaction |
+//! | between two transactions under one lock | the first alone: the lock does not join them |
 //!
 //! # Why this is safe
 //!
@@ -30,8 +30,10 @@
 //!   at most one context has journal entries of a shared root that are not committed, and undoing
 //!   them undoes nobody else's changes.
 //! - A `Prepared` that is forgotten never ends. Its key stays marked as in use, and every later
-//!   transaction with it is refused ([`Error::Unfinished`]). [`Pool::share`] refuses such a pool.
-//! - A stack that is given up without unwinding still holds what it has locked.
+//!   transaction with it is refused ([`Error::Unfinished`]). [`Pool::share`] refuses such a pool
+//!   until it is opened again.
+//! - A stack that is given up without unwinding never releases its locks, so nobody else gets its
+//!   keys. The next [`Pool::share`] undoes its transaction and makes new keys.
 //! - An object has one owner, whichever root that is: the walk from the roots starts at the shared
 //!   ones, too, and refuses a second owner.
 

@@ -117,7 +117,9 @@ impl<'p, M: Model> Tx<'p, M> {
     ///
     /// **Power loss**: nothing of either remains unless the outermost has committed. **Cost**: 0
     /// stores by itself. An object that the outer transaction has logged is logged again when the
-    /// nested one first writes it.
+    /// nested one first writes it. **Errors**: that of `body`, or of an operation after which the
+    /// transaction can only abort; [`Error::OuterTransaction`] if `self` is the token of an outer
+    /// transaction.
     pub fn nested<R, O, F>(&self, root: &mut Root<'p, R, M::Unit>, body: F) -> Result<O, Error>
     where
         M::Unit: Width,
@@ -191,7 +193,8 @@ impl<'p, R: Persist, W: Width> Root<'p, R, W> {
         self.0.get(tx)
     }
 
-    /// Borrows the root to write it; the whole root is logged. See [`PBox::get_mut`].
+    /// Borrows the root to write it; the whole root is logged. See [`PBox::get_mut`]. **Errors**:
+    /// as there.
     #[inline]
     pub fn get_mut<'a, M: Model<Unit = W>>(
         &'a mut self,
@@ -276,8 +279,8 @@ impl<'a, 'p, U: Persist, M: Model> FieldSlot<'a, 'p, U, M> {
         unsafe { &*self.at }
     }
 
-    /// Borrows the field to write it. Only this field is logged, once. Costs and errors as for
-    /// [`PBox::get_mut`](crate::PBox::get_mut).
+    /// Borrows the field to write it. Only this field is logged, once. **Power loss**, **Cost**,
+    /// **Errors**: as for [`PBox::get_mut`](crate::PBox::get_mut).
     #[inline]
     pub fn get_mut(&mut self) -> Result<&mut U, Error> {
         self.tx.log::<U>(self.offset())?;
@@ -286,7 +289,7 @@ impl<'a, 'p, U: Persist, M: Model> FieldSlot<'a, 'p, U, M> {
         Ok(unsafe { &mut *self.at })
     }
 
-    /// Like [`FieldSlot::get_mut`], for as long as the object is borrowed.
+    /// Like [`FieldSlot::get_mut`], for as long as the object is borrowed. **Errors**: as there.
     #[inline]
     pub fn into_mut(self) -> Result<&'a mut U, Error> {
         self.tx.log::<U>(self.offset())?;
@@ -295,7 +298,7 @@ impl<'a, 'p, U: Persist, M: Model> FieldSlot<'a, 'p, U, M> {
         Ok(unsafe { &mut *self.at })
     }
 
-    /// Writes the field. See [`FieldSlot::get_mut`].
+    /// Writes the field. See [`FieldSlot::get_mut`]. **Errors**: as there.
     #[inline]
     pub fn set(&mut self, v: U) -> Result<(), Error>
     where
@@ -410,13 +413,13 @@ impl<'p, T: Persist, M: Model> FieldSlot<'_, 'p, Ptr<'p, T, M::Unit>, M>
 where
     M::Unit: Width,
 {
-    /// See [`Ptr::replace`]; the handle is not logged.
+    /// See [`Ptr::replace`]; the handle is not logged. **Errors**: as there.
     pub fn replace(&mut self, v: T) -> Result<T, Error> {
         let tx = self.tx;
         self.get().replace_through(tx, v)
     }
 
-    /// See [`Ptr::write`]; the handle is not logged.
+    /// See [`Ptr::write`]; the handle is not logged. **Errors**: as there.
     pub fn write(&mut self, v: T) -> Result<(), Error>
     where
         T: Plain,
@@ -430,6 +433,7 @@ where
     M::Unit: Width,
 {
     /// See [`Ptr::replace`]; the handle is not logged. Returns `v` if the option is `None`.
+    /// **Errors**: as there.
     pub fn replace(&mut self, v: T) -> Result<T, Error> {
         let tx = self.tx;
         match self.get() {
@@ -439,6 +443,7 @@ where
     }
 
     /// See [`Ptr::write`]; the handle is not logged. Does nothing if the option is `None`.
+    /// **Errors**: as there.
     pub fn write(&mut self, v: T) -> Result<(), Error>
     where
         T: Plain,

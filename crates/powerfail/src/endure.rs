@@ -320,6 +320,8 @@ impl<M: Media, T: WorldState> Endure<M, T> {
     ///
     /// With `POWERFAIL_THIN=n` in the environment it ends after `n` boots of at most 40 events and
     /// does not require progress: a quick look, for Miri.
+    ///
+    /// **Errors**: the [`Failure`] with whose report [`run`](Self::run) panics.
     pub fn try_run(self) -> Result<Summary, Failure> {
         let setup = &self.all.setup;
         fresh::next_number();

@@ -182,15 +182,15 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     }
 
     /// Explores the schedules of [`World::threads`]: each boot runs once for each schedule with at
-    /// most `most` preemptions, and each of these runs is cut everywhere. So does each boot after a
-    /// cut. One or two preemptions find most bugs; each further one multiplies the number of
-    /// schedules by that of the points.
+    /// most `most` preemptions, and each of these runs is cut everywhere. Each boot after a cut is
+    /// explored in the same way. One or two preemptions find most bugs; each further one multiplies
+    /// the number of schedules by that of the points.
     ///
-    /// A preemption is an instant at which the default schedule is left: another thread of the same
-    /// priority runs, the clock moves to the next deadline although a thread is ready, or an
-    /// interrupt comes. It may come before a store, a read, a loan or a fence of a mapped medium,
-    /// before a change of the world, at the end of a critical section ([`masked`](crate::masked)),
-    /// and where a thread waits or ends and several could run next. Inside a section there is none.
+    /// A preemption is a departure from the default schedule: another thread of the same priority
+    /// runs, the clock moves to the next deadline although a thread is ready, or an interrupt
+    /// comes. It may come before a store, a read, a loan or a fence of a mapped medium, before a
+    /// change of the world, at the end of a critical section ([`masked`](crate::masked)), and where
+    /// a thread waits or ends and several could run next. Inside a section there is none.
     ///
     /// The campaign fails if there is no preemption, and if a run depends on something else than
     /// its state and its schedule. The failure line has the schedule of each boot.
@@ -286,6 +286,8 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     /// With `POWERFAIL_THIN=n` in the environment it boots about `n` cuts, spread over the run, at
     /// depth 1, with one or two boots each, and compares no two runs: a quick look, for Miri. Other
     /// cuts count as sampled.
+    ///
+    /// **Errors**: the [`Failure`] with whose report [`run`](Self::run) panics.
     pub fn try_run(mut self) -> Result<Summary, Failure> {
         let asked = self.setup.depth.min(self.setup.max_depth);
         self.setup.depth = env::depth(self.setup.depth).min(self.setup.max_depth);

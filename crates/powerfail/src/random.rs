@@ -130,6 +130,8 @@ where
     }
 
     /// [`run`](Self::run), but returns the failure.
+    ///
+    /// **Errors**: the [`Failure`] with whose report [`run`](Self::run) panics.
     pub fn try_run(self) -> Result<Summary, Failure> {
         let seed = match self.seed {
             0 => env::seed().unwrap_or(0),

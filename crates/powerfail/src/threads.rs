@@ -644,9 +644,9 @@ impl Recorder {
 
 /// The threads of a boot: see [`World::threads`](crate::World::threads).
 ///
-/// Like a kernel's, these calls are for the code that runs on the threads. `wait` and `park` give
-/// the processor away; a call from a critical section or an interrupt's handler that would have to
-/// wait panics.
+/// Like a kernel's, these calls are for the code that runs on the threads. `park`, `park_timeout`,
+/// the sleeps and `yield_now` give the processor away. In a critical section or an interrupt's
+/// handler these calls panic.
 pub struct Threads<'scope, 'env: 'scope> {
     rec: &'scope Recorder,
     _scope: PhantomData<&'scope mut &'scope ()>,
@@ -848,6 +848,19 @@ impl<'scope, 'env> Threads<'scope, 'env> {
     }
 }
 
+/// A program that unwinds out of [`World::threads`](crate::World::threads) leaves no thread that
+/// runs and no handler behind: both may borrow from what is gone. `running` stays set, so a second
+/// call is refused.
+struct Unwound<'a>(&'a Scheduler);
+
+impl Drop for Unwound<'_> {
+    fn drop(&mut self) {
+        let d = &mut *self.0.data.borrow_mut();
+        (d.current, d.in_handler, d.switch_pending) = (None, false, false);
+        d.handlers.drain(..).for_each(std::mem::forget);
+    }
+}
+
 impl Recorder {
     /// Runs a thread's body. Under Miri that is on a thread of the host, which gets what thread
     /// locals know.
@@ -870,14 +883,19 @@ impl Recorder {
         };
         self.3.running.set(true);
         let before = preempt::set_running(Some(self));
+        let unwound = Unwound(&self.3);
         f(&threads);
         self.run_threads();
+        std::mem::forget(unwound);
         preempt::set_running(before);
         self.3.running.set(false);
-        let d = &mut *self.3.data.borrow_mut();
-        d.current = None;
-        d.controls.clear();
-        let handlers = std::mem::take(&mut d.handlers);
+        let handlers = {
+            let d = &mut *self.3.data.borrow_mut();
+            d.current = None;
+            d.controls.clear();
+            std::mem::take(&mut d.handlers)
+        };
+        // What a handler owns may ask the clock while it is dropped.
         drop(handlers);
     }
 }

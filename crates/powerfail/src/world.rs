@@ -117,7 +117,9 @@ impl<'r, T: WorldState> World<'r, T> {
     /// other campaigns they run in the default schedule: the ready thread of the highest priority
     /// until it waits or ends, and of equals the one that was added first.
     ///
-    /// A thread that is left when the power is cut is gone, with its stack. No destructor runs.
+    /// A thread that is left when the power is cut is gone, with its stack. No destructor runs. So
+    /// it must not lend what is on its stack to a thread of the host (`std::thread::scope`) or to a
+    /// thread local: no destructor would end that loan.
     ///
     /// **Panics**, which fails the campaign: if a thread panics; if every thread waits, and neither
     /// a deadline nor an interrupt can wake one; inside a thread.

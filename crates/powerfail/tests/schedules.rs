@@ -589,3 +589,58 @@ fn the_line_is_the_same_with_any_number_of_threads() {
     assert!(one.as_ref().is_some_and(|l| l.contains('~')));
     assert_eq!(one, line(3));
 }
+
+/// A thread panics, and the program catches it: no thread and no handler is left that a later store
+/// could run.
+#[test]
+fn threads_that_unwind_leave_nothing_behind() {
+    let s = toy::<()>(|nv, world| {
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let owned = vec![1u32];
+            world.threads(|t| {
+                t.interrupt("tick", || put(&nv, 4, owned[0]));
+                t.spawn("a", 0, || put(&nv, 0, 1));
+                t.spawn("b", 0, || {
+                    put(&nv, 0, 2);
+                    std::panic::resume_unwind(Box::new(()));
+                });
+            });
+        }));
+        // A cut unwinds, too, and is not to be swallowed.
+        if let Err(e) = unwound
+            && !e.is::<()>()
+        {
+            std::panic::resume_unwind(e);
+        }
+        put(&nv, 8, 3);
+        put(&nv, 8, 4);
+    })
+    .preemptions(1)
+    .run();
+    assert!(s.points > 0, "{s}");
+}
+
+/// What a handler owns may use the threads' clock while it is dropped.
+#[test]
+fn a_handler_is_dropped_like_any_other_value() {
+    struct Late<F: Fn()>(F);
+    impl<F: Fn()> Drop for Late<F> {
+        fn drop(&mut self) {
+            (self.0)()
+        }
+    }
+    let s = toy::<()>(|nv, world| {
+        world.threads(|t| {
+            let late = Late(|| {
+                t.now();
+            });
+            t.interrupt("tick", move || {
+                let _ = &late;
+            });
+            t.spawn("a", 0, || put(&nv, 0, 1));
+        });
+    })
+    .preemptions(1)
+    .run();
+    assert!(s.points > 0, "{s}");
+}

@@ -105,13 +105,14 @@ impl<M: Model> Step<'_, '_, M> {
     /// stays the same when it is sent again. If the step does not commit, it is never sent.
     ///
     /// **Cost**: the value and one unit. The first message of a step costs one unit each for its
-    /// number (two on 16-bit units), the head and the mark that it was sent. **Errors**:
-    /// if the outbox is full, the step fails with [`Error::OutboxFull`], whatever its body returns.
+    /// number (two on 16-bit units), the head and the mark that it was sent. **Errors**: if the
+    /// outbox has no room for it, this returns [`pmem_tx::Error::PoolFull`], to end the body with
+    /// `?`. The step fails with [`Error::OutboxFull`], whatever its body returns.
     pub fn send<T: Plain>(&self, port: &Port<T>, value: T) -> Result<(), pmem_tx::Error> {
         self.queue.send(self.table, port, &value)
     }
 
-    /// Like [`Step::send`], for bytes.
+    /// Like [`Step::send`], for bytes. **Errors**: as there.
     pub fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), pmem_tx::Error> {
         self.queue.send_bytes(self.table, port, bytes)
     }
@@ -145,7 +146,10 @@ where
     /// **Power loss**: before the record's header is stored, nothing of the step happened; after
     /// it, all. **Cost**: one store of one unit to commit, one for each unit of the result and for
     /// each handle that is consumed (on 16-bit units one more if there are any), and the cost of
-    /// the body. **Errors**: [`StepError`] with the arguments; `?` converts it to an [`Error`].
+    /// the body. **Errors**: [`StepError`] with the arguments; `?` converts it to an [`Error`]. The
+    /// body's error and [`Error::OutboxFull`] are recorded. These are not: [`Error::TableFull`];
+    /// [`Error::Diverged`]; [`Error::WrongPool`] for a handle of another opening;
+    /// [`Error::TooManyHandles`]; [`Error::LoopInterrupted`] if the runtime has stopped.
     /// **Panics**: never. A body that unwinds is undone, and nothing is recorded.
     #[track_caller]
     #[inline(always)]
@@ -162,7 +166,7 @@ where
     }
 
     /// Like [`Replay::step`], with a result that may hold handles. Name its type:
-    /// `step_own::<_, Held<Node>>`.
+    /// `step_own::<_, Held<Node>>`. **Errors**: those of [`Replay::step`].
     #[track_caller]
     #[inline(always)]
     #[allow(clippy::type_complexity)]
@@ -221,7 +225,8 @@ where
     /// may capture, for example a driver; a bypass does not repeat its effects on volatile state.
     ///
     /// **Power loss**: the value is recorded, or the input is read again. **Cost**: that of a step
-    /// with this result. **Errors**: [`Error::TableFull`], [`Error::Diverged`].
+    /// with this result. **Errors**: [`Error::TableFull`], [`Error::Diverged`];
+    /// [`Error::LoopInterrupted`] if the runtime has stopped.
     #[track_caller]
     #[inline(always)]
     pub fn record_with<O>(&mut self, read: impl FnOnce() -> O) -> Result<O, Error>
@@ -281,6 +286,7 @@ where
     }
 
     /// Like [`Replay::record_with`], for a value that was already read. Returns the recorded value.
+    /// **Errors**: as there.
     #[track_caller]
     #[inline(always)]
     pub fn record<O>(&mut self, value: O) -> Result<O, Error>
@@ -346,7 +352,8 @@ where
     ///
     /// Nothing is recorded, so the program must not take another path because of what it reads
     /// here; a step reads its data itself. **Power loss**: nothing changes. **Cost**: 0 stores.
-    /// **Errors**: [`Error::Diverged`] and [`Error::LoopInterrupted`], if the runtime has stopped.
+    /// **Errors**: [`Error::Diverged`] and [`Error::LoopInterrupted`], if the runtime has stopped;
+    /// that of an operation in `f` after which a transaction can only abort, such as an allocation.
     pub fn view<O>(
         &mut self,
         f: impl for<'p> FnOnce(&Tx<'p, M>, &Root<'p, R::At<'p>, M::Unit>) -> O,
@@ -381,7 +388,7 @@ impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
 where
     M::Unit: Width,
 {
-    /// [`Replay::step`] with this name.
+    /// [`Replay::step`] with this name. **Errors**: as there.
     #[inline(always)]
     pub fn step<A: Arg, O>(self, args: A, body: StepBody<R, M, A, O>) -> Result<O, StepError<A>>
     where
@@ -390,7 +397,7 @@ where
         self.rt.run::<A, O>(self.name, args, body)
     }
 
-    /// [`Replay::step_own`] with this name.
+    /// [`Replay::step_own`] with this name. **Errors**: as there.
     #[inline(always)]
     #[allow(clippy::type_complexity)]
     pub fn step_own<A: Arg, O: Ret>(
@@ -405,7 +412,7 @@ where
         self.rt.run::<A, O>(self.name, args, body)
     }
 
-    /// [`Replay::step_join`] with this name.
+    /// [`Replay::step_join`] with this name. **Errors**: as there.
     #[inline(always)]
     pub fn step_join<A: Arg, O>(
         self,
@@ -419,7 +426,7 @@ where
         self.rt.join_named(self.name, args, body, join)
     }
 
-    /// [`Replay::record_with`] with this name.
+    /// [`Replay::record_with`] with this name. **Errors**: as there.
     #[inline(always)]
     pub fn record_with<O>(self, read: impl FnOnce() -> O) -> Result<O, Error>
     where
@@ -428,7 +435,7 @@ where
         self.rt.input_named(self.name, || Some(read()))
     }
 
-    /// [`Replay::record`] with this name.
+    /// [`Replay::record`] with this name. **Errors**: as there.
     #[inline(always)]
     pub fn record<O>(self, value: O) -> Result<O, Error>
     where
@@ -437,7 +444,7 @@ where
         self.rt.input_named(self.name, || Some(value))
     }
 
-    /// [`Replay::input`] with this name.
+    /// [`Replay::input`] with this name. **Errors**: as there.
     #[inline(always)]
     pub fn input<O>(self, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
     where

@@ -62,8 +62,9 @@ where
     /// **Power loss**: an iteration is complete, or continues after its last record. **Cost**: one
     /// store to begin an iteration, two more once in 32,768 iterations (once in 128 on 16-bit
     /// units); two or three stores to open the loop, one to end it. **Errors**: those of the body,
-    /// [`Error::TableFull`], [`Error::LoopTooLong`]; [`Error::Diverged`] if the body has replaced
-    /// its runtime by another one.
+    /// [`Error::TableFull`], [`Error::LoopTooLong`]; [`Error::Diverged`] if the program does not
+    /// match its records, or the body has replaced its runtime by another one;
+    /// [`Error::LoopInterrupted`] if the runtime has stopped.
     #[track_caller]
     #[inline(always)]
     pub fn each(&mut self, range: Range<u32>, body: LoopBody<'m, R, M, E>) -> Result<(), Error> {
@@ -72,7 +73,7 @@ where
     }
 
     /// Like [`Replay::each`], with arguments that each iteration receives: plain values,
-    /// `&mut held` to lend a handle, and tuples of them.
+    /// `&mut held` to lend a handle, and tuples of them. **Errors**: those of [`Replay::each`].
     #[track_caller]
     #[inline(always)]
     pub fn each_with<S: Share>(
@@ -86,8 +87,10 @@ where
     }
 
     /// Runs `body` without end: the super-loop. The iteration number wraps, after 2^23 iterations
-    /// on 16-bit units. Costs and power-loss behaviour are those of [`Replay::each`]. Returns only
-    /// with an error.
+    /// on 16-bit units. Returns only with an error.
+    ///
+    /// **Power loss**, **Cost**: as for [`Replay::each`]. **Errors**: those of [`Replay::each`];
+    /// [`Error::LoopTooLong`] only from the body.
     #[track_caller]
     #[inline(always)]
     pub fn forever(&mut self, body: LoopBody<'m, R, M, E>) -> Result<Infallible, Error> {
@@ -95,7 +98,8 @@ where
         self.run_endless(Name::NONE, (), |rt, i, ()| body(rt, i))
     }
 
-    /// Like [`Replay::forever`], with arguments as in [`Replay::each_with`].
+    /// Like [`Replay::forever`], with arguments as in [`Replay::each_with`]. **Errors**: those of
+    /// [`Replay::forever`].
     #[track_caller]
     #[inline(always)]
     pub fn forever_with<S: Share>(
@@ -237,14 +241,14 @@ impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
 where
     M::Unit: Width,
 {
-    /// [`Replay::each`] with this name.
+    /// [`Replay::each`] with this name. **Errors**: as there.
     #[inline(always)]
     pub fn each(self, range: Range<u32>, body: LoopBody<'m, R, M, E>) -> Result<(), Error> {
         self.rt
             .run_loop(self.name, range, (), |rt, i, ()| body(rt, i))
     }
 
-    /// [`Replay::each_with`] with this name.
+    /// [`Replay::each_with`] with this name. **Errors**: as there.
     #[inline(always)]
     #[allow(clippy::type_complexity)]
     pub fn each_with<S: Share>(
@@ -257,13 +261,13 @@ where
             .run_loop(self.name, range, args, |rt, i, a| body(rt, i, a))
     }
 
-    /// [`Replay::forever`] with this name.
+    /// [`Replay::forever`] with this name. **Errors**: as there.
     #[inline(always)]
     pub fn forever(self, body: LoopBody<'m, R, M, E>) -> Result<Infallible, Error> {
         self.rt.run_endless(self.name, (), |rt, i, ()| body(rt, i))
     }
 
-    /// [`Replay::forever_with`] with this name.
+    /// [`Replay::forever_with`] with this name. **Errors**: as there.
     #[inline(always)]
     #[allow(clippy::type_complexity)]
     pub fn forever_with<S: Share>(

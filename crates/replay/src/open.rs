@@ -169,7 +169,7 @@ where
 
     /// Like [`Replay::open`], but constructs the runtime in `place`. In a small program the move of
     /// some 210 bytes may be the only call of `memcpy`, which takes more code than the whole
-    /// replay.
+    /// replay. **Errors**: those of [`Replay::open`].
     #[inline(always)]
     pub fn open_in<'p, F>(
         place: &'p mut MaybeUninit<Self>,
@@ -198,7 +198,8 @@ where
     /// `powerfail` campaign finds a program that does, because its replay makes other calls or
     /// ends with another result.
     ///
-    /// An open that fails drops `env`; pass `&mut env` to keep it.
+    /// **Errors**: those of [`Replay::open`]. An open that fails drops `env`; pass `&mut env` to
+    /// keep it.
     #[inline(always)]
     pub fn open_with<F>(
         region: Region<'m, M>,

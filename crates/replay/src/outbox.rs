@@ -102,7 +102,7 @@ pub trait Outlet {
     /// Sends a message of a committed step. Called again after a power cut, with the same number,
     /// until all messages were sent and the outbox is marked as sent.
     ///
-    /// `Err(NotNow)` says that the message cannot leave yet, for example because a radio is busy.
+    /// **Errors**: [`NotNow`] if the message cannot leave yet, for example because a radio is busy.
     /// The message and those behind it stay in the outbox, through power cuts too. They are offered
     /// again, in order, after the next step or iteration and by
     /// [`Replay::drain`](crate::Replay::drain). Do not wait here.

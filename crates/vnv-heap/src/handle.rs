@@ -257,8 +257,8 @@ impl<'h, T: Fields, B> Deref for Own<'h, T, B> {
     #[inline(always)]
     fn deref(&self) -> &T::Of<'h, B> {
         const { assert!(size_of::<T::Of<'h, B>>() == size_of::<Own<'h, T, B>>()) };
-        // SAFETY: invariant "Sole owner": the trait guarantees that both are the same type by two
-        // names.
+        // SAFETY: invariant "Sole owner": the same handle, lent on. The trait guarantees that both
+        // types have the same layout, brand and target.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 }
@@ -395,7 +395,7 @@ pub struct Scoped<'a, T: Persist, S: Medium, P: Promise = Snapshot, Pol: Policy 
 }
 
 impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> Scoped<'a, T, S, P, Pol> {
-    /// The value belongs to this heap.
+    /// The value's handles are of this heap: the caller's bounds on its brand and marker say so.
     pub(crate) fn new(core: &'a Core<S, P, Pol>, value: T) -> Self {
         Scoped {
             value: ManuallyDrop::new(value),
@@ -428,8 +428,9 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> DerefMut for Scoped<'_, T, 
 impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for Scoped<'_, T, S, P, Pol> {
     fn drop(&mut self) {
         if T::HANDLES && !planted!("vnv-heap/scoped-is-kept") {
-            // SAFETY: invariant "Sole owner": a value of the type, which is not used again. If this
-            // fails, the next open frees the rest.
+            // SAFETY: invariant "A kind is its type", "Sole owner": a `T` with its check, which is
+            // not used again. The brand of its handles is that of this heap, also after a swap with
+            // another scoped value. If this fails, the next open frees the rest.
             let _ = unsafe {
                 self.core
                     .free_owned(T::check, (&raw const self.value).cast())

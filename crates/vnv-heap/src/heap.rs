@@ -112,8 +112,8 @@ impl<'h, R, S: Medium, P: Promise, Pol: Policy, B> HeapOf<'h, B> for Heap<'h, R,
     type Policy = Pol;
     #[inline(always)]
     fn unrooted(&self) -> &Heap<'h, Unrooted, S, P, Pol, B> {
-        // SAFETY: invariant "No root before its time": a heap is a transparent core for every root
-        // type.
+        // SAFETY: invariant "No root before its time": for every root type, a heap is a transparent
+        // core. `Unrooted` is not `Persist`, so no method of the result reaches the root.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 }
@@ -170,9 +170,13 @@ pub struct Stats {
 }
 
 // SAFETY: invariant "State in sections": a heap that moves to another thread is not borrowed, so no
-// guard and no saver exists. It consists of the medium, its own buffer, and plain data including
-// pointers into that buffer. An object is plain bytes, which any thread may read from the medium.
-unsafe impl<R, S: Medium + Send, P: Promise, Pol: Policy, B> Send for Heap<'_, R, S, P, Pol, B> {}
+// guard and no saver is used any more. It consists of the medium, the medium's last error, its own
+// buffer, and plain data including pointers into that buffer. An object is plain bytes, which any
+// thread may read from the medium.
+unsafe impl<R, S: Medium<Error: Send> + Send, P: Promise, Pol: Policy, B> Send
+    for Heap<'_, R, S, P, Pol, B>
+{
+}
 
 impl<'h, R, S, P, Pol, B> Heap<'h, R, S, P, Pol, B>
 where
@@ -191,8 +195,8 @@ where
     ) -> Result<Own<'h, T, B>, Rejected<T, S::Error>> {
         let value = ManuallyDrop::new(value);
         let kind = Kind::of::<T>();
-        // SAFETY: invariant "Sole owner": the value is not used again after it belongs to the
-        // object.
+        // SAFETY: invariant "A kind is its type", "Sole owner": a `T`, which is not used again
+        // after it belongs to the object.
         match unsafe { self.core.alloc(kind, (&raw const value).cast()) } {
             Ok(number) => Ok(Own::new(number.id())),
             Err(fail) => Err(Rejected {
@@ -381,7 +385,8 @@ where
             return Ok(());
         }
         let value = ManuallyDrop::new(value);
-        // SAFETY: invariant "Sole owner": a value of the type, which is not used again.
+        // SAFETY: invariant "A kind is its type", "Sole owner": a `T` with its check, which is not
+        // used again.
         let freed = unsafe { self.core.free_owned(T::check, (&raw const value).cast()) };
         self.core.with_medium_error(freed)
     }
@@ -586,25 +591,27 @@ impl<'a, 'h, R, M: Model, P: Promise, Pol: Policy, B>
             if address + u32::from(kind.len) > region.capacity() {
                 return Err(damaged());
             }
-            // SAFETY: invariant "Read as written": inside of the region; aligned to 8, as the
-            // region and all blocks are.
+            // SAFETY: invariant "Inside the region": compared with its length above. Aligned to 8,
+            // as all blocks are ("Regions are aligned").
             let at = unsafe { region.base().add(address as usize) };
             mapped::will_read(at, usize::from(kind.len));
             let mut check = Check::new(id, kind.len);
-            // SAFETY: invariant "Read as written": a medium is initialised, and nobody writes to it
-            // while the heap is borrowed.
+            // SAFETY: invariant "Sole region": only the heap writes to it, and the heap is
+            // borrowed. The object is not resident, so its block was written, in this run or
+            // before.
             check.add(unsafe { core::slice::from_raw_parts(at, usize::from(kind.len)) });
             if check.finish() != expected {
                 return Err(damaged());
             }
-            // SAFETY: invariant "Checked before it is a value", "A kind is its type": as many bytes
-            // as a `T` has.
+            // SAFETY: invariant "Checked before it is a value", "A kind is its type": as many
+            // initialised bytes as a `T` has, aligned to 8.
             unsafe { (kind.check)(at, &mut known) }.map_err(|_| damaged())?;
             Ok(at.cast_const())
         }))?;
-        // SAFETY: invariant "Checked before it is a value": a checked `T`. The heap is borrowed
-        // mutably for `'a`, and this only reads: nothing moves or changes the object. No saver is
-        // attached, as that would borrow the heap too.
+        // SAFETY: invariant "Checked before it is a value": a `T` that was checked above, or when
+        // it became resident. The heap is borrowed mutably for `'a`, and this view only reads: so
+        // no guard is used, no saver is attached, and nothing moves or changes the object. A leaked
+        // guard that may write is `Busy` above.
         Ok(unsafe { &*at.cast::<T>() })
     }
 }
@@ -748,7 +755,8 @@ where
         {
             Err(Fail::BLANK) => {
                 let value = ManuallyDrop::new(init(self.unrooted())?);
-                // SAFETY: invariant "Sole owner": the value belongs to the object from here on.
+                // SAFETY: invariant "A kind is its type", "Sole owner": an `R`, which belongs to
+                // the object from here on.
                 unsafe {
                     self.core
                         .init_root(fingerprint, kind, (&raw const value).cast())

@@ -12,6 +12,9 @@ std::thread_local! {
 
 /// Runs `f`. After each section of a heap on this thread, runs `hook` outside any section. Sections
 /// of `hook` itself run no hook.
+///
+/// `hook` stands for an interrupt handler. So it uses a heap that `f` uses through a
+/// [`Saver`](crate::Saver) only: its other operations must not come between two sections of one.
 pub fn interrupted<O>(hook: impl FnMut(), f: impl FnOnce() -> O) -> O {
     struct Off;
     impl Drop for Off {
@@ -21,8 +24,8 @@ pub fn interrupted<O>(hook: impl FnMut(), f: impl FnOnce() -> O) -> O {
     }
     let _off = Off;
     let hook: Box<dyn FnMut() + '_> = Box::new(hook);
-    // SAFETY: invariant "Attached is alive": only the lifetime changes; `Off` removes the hook
-    // before it ends.
+    // SAFETY: invariant "Attached is alive": only the lifetime changes. `Off` removes the hook
+    // before that lifetime ends, also when `f` or the hook unwinds.
     HOOK.set(Some(unsafe {
         core::mem::transmute::<Box<dyn FnMut() + '_>, Hook>(hook)
     }));

@@ -962,9 +962,9 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
                 t.expected = check_in_header(&head, id, len as u16).unwrap_or(0);
             }
         }
-        // SAFETY: invariant "All bytes have a value": as above. What was read is initialised. All
-        // bytes of a resident object are initialised: guards clear padding at their end, and a
-        // leaked guard is noticed. An interrupt sees the bytes as the machine has them.
+        // SAFETY: invariant "All bytes have a value": `n` bytes of the frame's content. What was
+        // read is initialised, and all bytes of a dirty object are: guards clear padding at their
+        // end, and a leaked guard is noticed. An interrupt sees the bytes as the machine has them.
         let bytes = unsafe { core::slice::from_raw_parts(content, n) };
         t.check.add(bytes);
         t.at = at + n;
@@ -1103,8 +1103,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
     /// Walks from the root, using the whole RAM buffer, in which nothing is pinned. With `sweep`,
     /// frees unreachable objects. Returns the counts of reachable and damaged objects.
     fn walk_and_sweep(&mut self, root: &HandleKind, sweep: bool) -> Result<(u16, u16), Fail> {
-        // SAFETY: invariant "Frames fill the buffer": the buffer belongs to the cache, which is
-        // empty from here on. Nothing is pinned.
+        // SAFETY: invariant "Frames fill the buffer": the buffer belongs to the cache, which is not
+        // used before it is cleared below. Nothing is pinned, so no guard refers to an object.
         let ram = unsafe { &mut *self.cache.buffer() };
         let r = walk::walk(&mut self.store, ram, root, sweep).and_then(|found| {
             let (mut marks, count, damaged) = (found.marks, found.count, found.damaged);

@@ -6,10 +6,11 @@ use core::mem::MaybeUninit;
 /// Zeroes `n` bytes.
 ///
 /// # Safety
-/// `to` is valid for that.
+/// `to` is valid for writes of `n` bytes.
 #[inline(never)]
 pub(crate) unsafe fn zero(to: *mut u8, n: usize) {
-    // SAFETY: invariant "Written before it is read": as the caller vouches.
+    // SAFETY: invariant "Written before it is read": only writes, and the caller vouches for `n`
+    // bytes.
     unsafe {
         for i in 0..n {
             to.add(i).write_volatile(0);
@@ -33,18 +34,20 @@ pub(crate) fn zeros<const N: usize>(place: &mut MaybeUninit<[u32; N]>) -> &mut [
 
 /// The bytes of words as they are in memory.
 pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
-    // SAFETY: invariant "Written before it is read": the same memory; any bytes are words.
+    // SAFETY: invariant "Written before it is read": the same memory, lent on; it is initialised,
+    // and any bytes are words.
     unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
 /// Copies `n` bytes, which may be padding: a byte of a value need not be initialised.
 ///
 /// # Safety
-/// Both are valid for that, and do not overlap.
+/// Both are valid for `n` bytes, and do not overlap.
 #[inline(never)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     let (from, to) = (from.cast::<MaybeUninit<u8>>(), to.cast::<MaybeUninit<u8>>());
-    // SAFETY: invariant "Written before it is read": as the caller vouches.
+    // SAFETY: invariant "Written before it is read": the caller vouches for both. What is not
+    // initialised is copied as such, and never read as a value here.
     unsafe {
         for i in 0..n {
             to.add(i).write_volatile(from.add(i).read());
@@ -56,14 +59,15 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
 /// once more.
 ///
 /// # Safety
-/// Both are valid for that, and do not overlap.
+/// Both are aligned to words, valid for `n` of them, and do not overlap.
 #[inline(never)]
 pub(crate) unsafe fn copy_words(from: *const usize, to: *mut usize, n: usize) {
     let (from, to) = (
         from.cast::<MaybeUninit<usize>>(),
         to.cast::<MaybeUninit<usize>>(),
     );
-    // SAFETY: invariant "Written before it is read": as the caller vouches.
+    // SAFETY: invariant "Written before it is read": the caller vouches for both. What is not
+    // initialised is copied as such, and never read as a value here.
     unsafe {
         for i in 0..n {
             to.add(i).write_volatile(from.add(i).read());

@@ -18,8 +18,9 @@ struct Target {
     restore: Call,
 }
 
-// SAFETY: invariant "Attached is alive": the pointer is used inside a critical section and while
-// its heap is attached. `attach` requires a medium that may be used from another context.
+// SAFETY: invariant "Attached is alive": the pointer is used inside a critical section, while its
+// heap is attached, and on the core of the heap, as the callers of `persist` and `restore` vouch.
+// `attach` requires a medium that may be used from another context.
 unsafe impl Send for Target {}
 
 /// A medium that an interrupt handler may use: any that is [`Send`].
@@ -77,8 +78,8 @@ impl Saver {
 
     fn call(&self, which: fn(Target) -> Call) -> Result<(), Error<()>> {
         critical_section::with(|cs| match self.target.borrow(cs).get() {
-            // SAFETY: invariant "Attached is alive": the heap is attached, so it is alive; the
-            // critical section protects the target.
+            // SAFETY: invariant "Attached is alive": the heap is attached, so it is alive, and both
+            // functions are for its type. It cannot be detached during this critical section.
             Some(t) => unsafe { which(t)(t.core) },
             None => Err(Error::Detached),
         })
@@ -119,7 +120,9 @@ impl Saver {
     ///
     /// # Safety
     /// As [`Saver::persist`]. Since then all RAM except the heap's buffer has kept, or got back,
-    /// its content.
+    /// its content, and nobody has written through a guard: what was saved comes back. If the
+    /// buffer has lost its content, no reference into an object is used until this has succeeded.
+    /// So after an error the handler calls it again or resets; it does not return to the program.
     pub unsafe fn restore(&self) -> Result<(), Error<()>> {
         self.call(|t| t.restore)
     }

@@ -112,8 +112,8 @@ struct Masked(critical_section::RestoreState);
 impl Masked {
     #[inline(always)]
     fn begin() -> Self {
-        // SAFETY: invariant "State in sections": released by the destructor. It is a local variable
-        // of a function, so sections end in reverse order.
+        // SAFETY: invariant "State in sections": released by the destructor. It is a local
+        // variable, or passed to the function called last, so sections end in reverse order.
         Masked(unsafe { critical_section::acquire() })
     }
 }
@@ -172,8 +172,10 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         let from = ManuallyDrop::new(self);
         let mut to = MaybeUninit::<Self>::uninit();
         let words = size_of::<Self>() / size_of::<usize>();
-        // SAFETY: invariant "Written before it is read": a core holds pointers, so it consists of
-        // words and is aligned to them. Only the copy is used afterwards.
+        const { assert!(size_of::<Self>().is_multiple_of(size_of::<usize>())) };
+        // SAFETY: invariant "Written before it is read": a core consists of whole words, as
+        // asserted above. It holds pointers, so it is aligned to them. All words are copied, and
+        // only the copy is used afterwards.
         unsafe {
             copy_words((&raw const from).cast(), to.as_mut_ptr().cast(), words);
             to.assume_init()
@@ -244,7 +246,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
         let _masked = Masked::begin();
         // SAFETY: invariant "State in sections": in a critical section. The medium has failed in a
-        // section, which has ended.
+        // section of this operation, which has ended. No other one runs: an operation that a driver
+        // calls in a section fails with `BUSY`, and returns above.
         unsafe { &mut *self.pager.get() }.error(fail)
     }
 
@@ -318,7 +321,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         // If not, a limit is reached, or the lock is not free.
         if budget & BUDGET_OVER == 0 {
             // SAFETY: invariant "State in sections": in a critical section, and no other section
-            // runs; nothing in here calls code outside this crate.
+            // runs, because the lock is free. Nothing in here calls a driver.
             let pager = unsafe { &mut *self.pager.get() };
             if let Some(frame) = pager.unpinned(id) {
                 let stale = pager.pin_shared(frame);
@@ -422,7 +425,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     #[inline(never)]
     unsafe fn release_slow(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
         let mut doomed = None;
-        // An error means that the heap is suspended: the pin record keeps it pinned.
+        // After an error the object stays pinned. The heap is suspended, or its driver releases a
+        // guard while it serves the heap.
         let _ = self.section(|pager| {
             // SAFETY: invariant "What is held stays": as the caller vouches.
             doomed = unsafe { pager.unpin(content, mutable) };

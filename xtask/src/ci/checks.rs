@@ -184,7 +184,11 @@ pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
         s.run(c)?;
     }
     let links = docs::rendered::check(&doc, &crates)?;
-    Ok(format!("{n} crates, {links} links"))
+    // These pages, too, are of the second run.
+    let functions = docs::errors::check(&doc, &crates)?;
+    Ok(format!(
+        "{n} crates, {links} links, {functions} functions that say their errors"
+    ))
 }
 
 /// Features that are for tests on a host.

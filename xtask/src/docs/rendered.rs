@@ -34,7 +34,7 @@ pub fn check(doc: &Path, crates: &[String]) -> Result<usize> {
     Ok(links)
 }
 
-fn collect_pages(dir: &Path, pages: &mut Vec<PathBuf>) -> Result<()> {
+pub(super) fn collect_pages(dir: &Path, pages: &mut Vec<PathBuf>) -> Result<()> {
     for entry in std::fs::read_dir(dir).with_context(|| dir.display().to_string())? {
         let path = entry?.path();
         if path.is_dir() {

@@ -59,7 +59,7 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
 
     /// The least number of page writes after which a block of a flash of `bytes` bytes has been
     /// erased `erases` times. Each boot that follows a boot with writes uses one block's slots of
-    /// this number.
+    /// this number; where words may be overwritten, two slots, if the newest block has them.
     pub const fn page_writes(bytes: u32, erases: u32) -> u64 {
         let s = Self::geometry(bytes);
         s.blocks as u64 * s.slots as u64 * erases as u64 / (COPIES as u64 + 1)
@@ -159,7 +159,8 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     /// Reads all pages and counts those with a wrong checksum. A copy of a damaged page keeps a
     /// wrong checksum, until a write covers the whole page.
     ///
-    /// **Power loss**: writes nothing. **Errors**: `Medium`.
+    /// **Power loss**: writes nothing, except after a failed or dropped write: then it first does
+    /// what [`open`](Self::open) does. **Errors**: `Medium`; after such a write those of `open`.
     pub fn damaged_pages(&mut self) -> output!(Result<u32, D::Error>) {
         steps!({ wait!(self.log.damaged_pages()).map_err(|f| self.log.error(f)) })
     }
@@ -217,7 +218,9 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
 
     /// **Cost**: reads the requested bytes, rounded to the flash's read size. Does not verify
     /// checksums: a caller that needs this stores its own, or calls
-    /// [`WearLevelled::damaged_pages`]. **Errors**: `OutOfRange`, `Medium`.
+    /// [`WearLevelled::damaged_pages`]. After a failed or dropped write it first does what
+    /// [`WearLevelled::open`] does, which may write. **Errors**: `OutOfRange`, `Medium`; after such
+    /// a write those of `open`.
     fn read(&mut self, at: u32, buf: &mut [u8]) -> output!(Result<(), D::Error>) {
         steps!({
             let ranges = self.split_by_page(at, buf.len())?;
@@ -235,8 +238,8 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
     /// **Power loss**: [`Torn::Prefix`]: each page that the write touches is old or new, the new
     /// ones first. **Cost**: for each touched page, writes the whole page and copies up to
     /// [`WearLevelled::COPIES`] others. Erases at most one block per page written, and one more for
-    /// the first write of a boot. **Errors**: `OutOfRange`, `Medium`, `Damaged`, `WornOut`; the
-    /// pages before the failed one are written.
+    /// the first write of a boot. **Errors**: `OutOfRange`, `Medium`, `Damaged`, `ReadOnly`,
+    /// `WornOut`; the pages before the failed one are written.
     fn write(&mut self, at: u32, bytes: &[u8]) -> output!(Result<(), D::Error>) {
         steps!({
             for p in self.split_by_page(at, bytes.len())? {

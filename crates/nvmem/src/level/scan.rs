@@ -283,7 +283,9 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
             let slots = self.geometry().slots as u16;
             let from = newest.at * slots;
             let may_kill = D::CONTRACT.overwrites() && !self.read_only;
-            loop {
+            // Each round kills one slot. A chip that ignores a write, or a word that stays as it
+            // was, must not make it endless.
+            for _ in 0..=slots {
                 let mut last = None;
                 // How many slots are before the end of the last page, and of the last slot that
                 // was begun. The slot after that may have been begun, too.
@@ -335,6 +337,7 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                     _ => return end(used, None, begun > used, false),
                 }
             }
+            Err(Fault::Damaged)
         })
     }
 

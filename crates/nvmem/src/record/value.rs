@@ -45,7 +45,14 @@ impl<T: Plain, D: Medium> Record<T, D> {
     /// write erases a bank, unless [`Contract::overwrites`](crate::device::Contract::overwrites)
     /// and a slot is free. **Errors**: all of [`RecordError`].
     pub fn open(medium: D, range: Range<u32>, initial: T) -> output!(Result<Self, D>) {
-        steps!({ wait!(Self::open_with::<T>(medium, range, initial, None)) })
+        steps!({
+            wait!(Self::open_with::<T>(
+                medium,
+                range,
+                initial,
+                None::<fn(T) -> T>
+            ))
+        })
     }
 
     /// As [`Record::open`]. A record of type `Old`, from an earlier version of the program, gets
@@ -58,14 +65,14 @@ impl<T: Plain, D: Medium> Record<T, D> {
         medium: D,
         range: Range<u32>,
         initial: T,
-        mut migrate: impl FnMut(Old) -> T,
+        migrate: impl FnMut(Old) -> T,
     ) -> output!(Result<Self, D>) {
         steps!({
             wait!(Self::open_with::<Old>(
                 medium,
                 range,
                 initial,
-                Some(&mut migrate)
+                Some(migrate)
             ))
         })
     }
@@ -129,7 +136,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
         medium: D,
         range: Range<u32>,
         initial: T,
-        migrate: Option<&mut dyn FnMut(Old) -> T>,
+        migrate: Option<impl FnMut(Old) -> T>,
     ) -> output!(Result<Self, D>) {
         steps!({
             let mut ring = Self::ring(medium, &range)?;
@@ -147,7 +154,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
             let mut write = ring.resume(&newest);
             let value = if stored == ring.fingerprint {
                 wait!(value(&mut ring, &newest))?
-            } else if let Some(migrate) = migrate
+            } else if let Some(mut migrate) = migrate
                 && stored == fingerprint::<Old>()
             {
                 write = true;

@@ -39,8 +39,8 @@ impl<P: PolicyRules> Cache<P> {
 
     #[inline(always)]
     fn head_at(&self, bucket: isize) -> *mut u16 {
-        // SAFETY: invariant "Heads are written": the buckets lie before `len`, which is even, as is
-        // the base.
+        // SAFETY: invariant "Heads are written": the bucket is from `least` to -1, so its head lies
+        // in the buffer, before `len`. This is even, as is the base.
         unsafe {
             self.first
                 .byte_add(self.len as usize)
@@ -80,8 +80,8 @@ impl<P: PolicyRules> Cache<P> {
     #[cold]
     #[inline(always)]
     fn not_split_yet(&self, bucket: isize) -> isize {
-        // SAFETY: invariant "Heads are written": a valid reference. Read again, so that the common
-        // path needs no copy.
+        // SAFETY: a field of the cache, which is borrowed. With it, the bucket is one of those in
+        // invariant "Heads are written". Read again, so that the common path needs no copy.
         let mask = unsafe { (&raw const self.mask).read_volatile() };
         bucket | isize::from(mask >> 1)
     }

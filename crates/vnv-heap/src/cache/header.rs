@@ -179,8 +179,8 @@ impl Frame {
     pub(super) fn up(self, bytes: usize) -> Frame {
         // Wrapping: the end may be a header's length behind the buffer.
         let up = self.0.as_ptr().wrapping_byte_add(bytes);
-        // SAFETY: invariant "Frames fill the buffer": within the buffer, or just behind it; not
-        // null.
+        // SAFETY: invariant "Frames fill the buffer": within the buffer, or just behind it. No
+        // buffer reaches the end of the address space, so this is not null.
         Frame(unsafe { NonNull::new_unchecked(up) })
     }
 

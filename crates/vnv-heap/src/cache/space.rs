@@ -17,12 +17,15 @@
 //! ```
 //!
 //! Why it is safe: a pinned frame or one in transfer never moves, and is never chosen. While a
-//! frame moves (`arrived` is not 0), only `reserve` and `finish_move` may be called. The header is
-//! copied first, so the lower place always tells how much is still to come.
+//! frame moves (`arrived` is not 0), only `lookup`, `reserve` and `finish_move` may be called. The
+//! header is copied first, and the directory names the lower place. So a look-up finds every frame,
+//! and the lower place tells how much is still to come. The content of the frame that moves is not
+//! complete: the operation that moves it looks for another object, and goes on until it arrived.
 
 use super::header::{self, DIRTY, FREE, IN_TRANSFER, NONE, TAG_PINS, UNIT};
 use super::{Cache, Frame, Reserve};
 use crate::policy::{MAX_CANDIDATES, NO_FRAME, PolicyRules};
+use core::mem::MaybeUninit;
 use nvmem::planted;
 
 /// An object of so many units makes the directory shrink. For a smaller one longer chains would not
@@ -47,7 +50,13 @@ enum Packed {
 /// Both are valid for that, aligned to 4, and `to` is below `from`.
 unsafe fn slide(from: *mut u32, to: *mut u32, units: usize) {
     let words = units * (UNIT / size_of::<u32>());
-    // SAFETY: invariant "Frames fill the buffer": as the caller vouches.
+    // Behind the content, up to a whole unit, bytes need not be initialised.
+    let (from, to) = (
+        from.cast::<MaybeUninit<u32>>(),
+        to.cast::<MaybeUninit<u32>>(),
+    );
+    // SAFETY: invariant "Frames fill the buffer": the caller vouches for both. Each word is read
+    // before a word is written to its place, because `to` is lower.
     unsafe {
         // Volatile, so that the compiler does not turn this into a call of `memmove`, which alone
         // is larger than a policy.
@@ -136,7 +145,8 @@ impl<P: PolicyRules> Cache<P> {
         self.shrink();
     }
 
-    /// Ends a move that is under way. Required before any call but [`Cache::reserve`].
+    /// Ends a move that is under way. Required before any call but [`Cache::lookup`] and
+    /// [`Cache::reserve`].
     pub(crate) fn finish_move(&mut self) {
         while self.arrived != 0 {
             self.move_step(usize::MAX);
@@ -316,8 +326,8 @@ impl<P: PolicyRules> Cache<P> {
         let left = units - self.arrived;
         let now = left.min((burst / UNIT).clamp(1, NONE as usize) as u16);
         let arrived = usize::from(self.arrived) * UNIT;
-        // SAFETY: invariant "Frames fill the buffer": both lie within the buffer, and nothing
-        // refers to the content, which is not pinned.
+        // SAFETY: invariant "Frames fill the buffer": `now` units of a frame and of the hole below
+        // it. No guard refers to the content, which is not pinned ("What is held stays").
         unsafe {
             slide(
                 from.up(arrived).header().as_ptr(),

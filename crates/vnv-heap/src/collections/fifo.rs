@@ -118,8 +118,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
             return Err(Rejected { error, value });
         }
         let place = self.place(self.len);
-        // SAFETY: invariant "Sole owner": the value is not used again after it belongs to the
-        // object.
+        // SAFETY: invariant "A kind is its type", "Sole owner": a `T`, which is not used again
+        // after it belongs to the object.
         match unsafe {
             heap.unrooted()
                 .put_chunk(&self.ring, place, &raw const value)
@@ -139,7 +139,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
     /// [`Heap::get`](crate::Heap::get); the element stays in the queue. A damaged one can be
     /// [skipped](Fifo::skip).
     pub fn pop<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<Option<T>, Error<H::Error>> {
-        // SAFETY: invariant "Sole owner": a valid value; the queue drops its copy below.
+        // SAFETY: invariant "Sole owner": a valid value. The queue drops its own below; if a driver
+        // panics there, the copy is lost.
         let copy = |v: &T| unsafe { core::ptr::from_ref(v).read() };
         let value = self.with(heap, 0, copy)?;
         if value.is_some() {

@@ -132,7 +132,8 @@ impl<'h, S: Medium, P: Promise, Pol: Policy, B> Heap<'h, Unrooted, S, P, Pol, B>
         for i in 0..count {
             let put = make(i).and_then(|value| {
                 let value = ManuallyDrop::new(value);
-                // SAFETY: invariant "Sole owner": the value is not used again.
+                // SAFETY: invariant "A kind is its type", "Sole owner": a `T`, which is not used
+                // again.
                 unsafe { self.put_chunk(&run, i, &raw const *value) }
             });
             if let Err(e) = put {

@@ -134,10 +134,11 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         if at == 0 {
             let mut places = MaybeUninit::uninit();
             let new = Places::<T, PER>::empty_in(&mut places);
-            // SAFETY: invariant "Sole owner": plain bytes; the copy counts when the chunk does, and
-            // then the value is not used again.
+            // SAFETY: invariant "Sole owner": a valid value. The copy counts when the chunk does,
+            // and then the value is not used again.
             new.put(0, unsafe { core::ptr::from_ref(&value).read() });
-            // SAFETY: invariant "Sole owner": as above.
+            // SAFETY: invariant "A kind is its type", "Sole owner": initialised places, one of them
+            // with the copy.
             if let Err(error) = unsafe { heap.put_chunk(run, i, new) } {
                 return refused(error, value);
             }
@@ -309,7 +310,7 @@ unsafe impl<T: Persist, const PER: usize> Persist for Places<T, PER> {
                 (p, core::slice::from_raw_parts(p, size_of::<T>()))
             };
             // The first handle of an empty place is refused before it is counted anywhere.
-            // SAFETY: invariant "Sole owner": as above.
+            // SAFETY: invariant "Checked before it is a value": the bytes of the same place.
             match unsafe { T::check(place, v) } {
                 Err(e) if !all_zero(bytes) => return Err(e),
                 _ => {}
@@ -371,8 +372,8 @@ impl<T: Persist, const PER: usize> Places<T, PER> {
 
     /// Takes the element out of a place.
     fn take(&mut self, at: usize) -> Option<T> {
-        // SAFETY: invariant "A place is zero or a value": a value; its place is emptied below, so
-        // no second one remains.
+        // SAFETY: invariant "Sole owner": a valid value; its place is emptied below, so no second
+        // one remains.
         let value = unsafe { core::ptr::from_ref(self.get(at)?).read() };
         if planted!("vnv-heap/popped-is-kept") {
             return Some(value);

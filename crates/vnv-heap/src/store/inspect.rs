@@ -41,6 +41,8 @@ fn array<const N: usize>(bytes: &[u8], at: u32) -> Option<[u8; N]> {
 
 /// Prints the superblock, the records, and for each object its address, length, and whether its
 /// check is right.
+///
+/// **Errors**: those of `out`. Any bytes are accepted.
 pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
     nvmem::inspect::superblock(bytes, out)?;
     let Some(sb) = superblock(bytes) else {
