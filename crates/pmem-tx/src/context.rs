@@ -479,7 +479,7 @@ where
 
     /// The offset of the root object.
     #[inline(always)]
-    fn root(&self) -> Result<<M::Unit as Width>::Off, Error> {
+    pub(crate) fn root(&self) -> Result<<M::Unit as Width>::Off, Error> {
         // SAFETY: invariant "Headers are never content": the root word is the unit after the commit
         // word.
         let off = unsafe { self.core.load(self.s.word.get() + Core::<M>::UNIT) };

@@ -1,15 +1,19 @@
-//! A transaction in three pieces, for a caller that owns the commit word and wants no result handed
-//! through: run the body, prepare, store the word, end.
+//! A transaction in pieces, for a caller that owns the commit word and wants no result handed
+//! through. Only the piece that runs the body depends on the body; a program contains the others
+//! once.
 //!
 //! ```text
-//! Context::run_resolved      body has returned Ok          cut here: undone at the next open
+//! Context::start             begun
+//! Context::run_started       body has returned             cut here: undone at the next open
+//! Context::resume            Ok: go on; Err: undone
 //! Open::prepare              frees, loans, sweep; fence    cut here: undone at the next open
 //! the caller's commit word   <-- commits                   cut here: committed
 //! Ready::committed           idle, next number
 //! ```
 //!
 //! The same order as [`Context::prepare`] and `Prepared::committed`; only what is copied between
-//! them is less.
+//! them is less. Between the first three pieces nothing but the context knows of the transaction.
+//! If `resume` does not follow, the next transaction undoes it, as after a stack that is given up.
 
 use crate::context::{Context, Core, CtxState, Running, flag};
 use crate::error::Error;
@@ -20,7 +24,7 @@ use nvmem::{Model, Persist, planted};
 /// The flags of a transaction of one level that did nothing special.
 const PLAIN: usize = flag::EXTERNAL | 1;
 
-/// A transaction whose body has returned `Ok`. It is undone when it is dropped.
+/// A transaction whose body has succeeded. It is undone when it is dropped.
 #[doc(hidden)]
 #[must_use = "a transaction without its commit store is undone"]
 pub struct Open<'c, M: Model>(Running<'c, M>);
@@ -38,51 +42,84 @@ impl<'c, R: Persist, M: Model> Context<'c, R, M>
 where
     M::Unit: Width,
 {
-    /// Commits an empty transaction. `word` stores its number in the caller's commit word, with a
-    /// fence before and after it.
+    /// Commits an empty transaction, if that takes nothing but the caller's commit word: `word`
+    /// stores its number there, with a fence before and after it. Returns false if it takes more,
+    /// and has done nothing then: [`Context::start`] and [`Context::commit_empty`] do the work.
     ///
-    /// **Cost**: 0 stores but those of `word`; twice in a round of sequence numbers the sweep.
-    /// **Errors**: a prepared transaction was forgotten.
+    /// **Cost**: 0 stores but those of `word`. Twice in a round of sequence numbers it takes more.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn pass_number(&mut self, word: impl FnOnce(u32)) -> Result<(), Error> {
+    pub fn pass_number(&mut self, word: impl FnOnce(u32)) -> bool {
         let s = self.s;
-        let plain = s.flags.get() == flag::EXTERNAL && s.seq.get() != s.sweep_seq.get();
-        if !plain {
-            self.prepare_empty()?;
-        }
         let seq = s.seq.get();
-        word(seq as u32);
-        if plain {
-            // The largest number is one of those that sweep, so this is not it.
-            s.seq.set(seq + 1);
-        } else {
-            end_slow(Running { core: self.core, s });
+        if s.flags.get() != flag::EXTERNAL || seq == s.sweep_seq.get() {
+            return false;
         }
-        Ok(())
+        word(seq as u32);
+        // The largest number is one of those that sweep, so this is not it.
+        s.seq.set(seq + 1);
+        true
     }
 
-    /// An empty transaction up to its commit store. Nothing unwinds before that.
-    #[cold]
-    #[inline(never)]
-    fn prepare_empty(&mut self) -> Result<(), Error> {
+    /// Commits the transaction that [`Context::start`] has begun, and in which nothing was done.
+    /// `word` is that of [`Context::pass_number`].
+    ///
+    /// **Cost**: 0 stores but those of `word`; twice in a round of sequence numbers the sweep.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn commit_empty(&mut self, word: impl FnOnce(u32)) {
+        debug_assert!(self.s.level() == 1);
+        let (core, s) = (self.core, self.s);
+        prepare_slow(core, s);
+        word(s.seq.get() as u32);
+        end_slow(Running { core, s });
+    }
+
+    /// Begins a transaction, for the caller that opened the pool with a resolver.
+    ///
+    /// **Cost**: 0 stores. **Errors**: a prepared transaction was forgotten.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn start(&mut self) -> Result<(), Error> {
         let running = self.begin(flag::EXTERNAL)?;
-        prepare_slow(running.core, running.s);
         core::mem::forget(running);
         Ok(())
     }
 
-    /// Runs a body, for the caller that opened the pool with a resolver. The body gets handles only
-    /// from the pool, and returns none.
+    /// Runs the body of the transaction that [`Context::start`] has begun. The body gets handles
+    /// only from the pool, and returns none. If it unwinds, everything is undone.
     ///
-    /// **Cost** and **Errors**: those of [`Context::prepare`].
+    /// **Cost** and **Errors**: those of the body.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn run_resolved<F, E: From<Error>>(mut self, body: F) -> Result<Open<'c, M>, E>
+    pub fn run_started<F>(&mut self, body: F) -> Result<(), Error>
     where
-        F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<(), E>,
+        F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<(), Error>,
     {
-        let (running, ()) = self.run_body(flag::EXTERNAL, |tx, root| body(tx, root))?;
+        debug_assert!(self.s.level() == 1);
+        let running = Running {
+            core: self.core,
+            s: self.s,
+        };
+        let tx = Tx::new(self.core, self.others, self.s, true);
+        let r = self.root().and_then(|at| body(&tx, &mut Root::new(at)));
+        core::mem::forget(running);
+        r
+    }
+
+    /// Goes on with the transaction whose body has returned. Undoes it if `r`, what the caller
+    /// makes of the body's result, is an error.
+    ///
+    /// **Errors**: that of `r`; that of an operation that failed in the body.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn resume<E: From<Error>>(self, r: Result<(), E>) -> Result<Open<'c, M>, E> {
+        let Context { core, s, .. } = self;
+        let running = Running { core, s };
+        r?;
+        if s.flags.get() != PLAIN {
+            s.check_failed()?;
+        }
         Ok(Open(running))
     }
 }
@@ -126,6 +163,12 @@ impl<'c, M: Model> Open<'c, M> {
 }
 
 impl<M: Model> Ready<'_, M> {
+    /// The number to store in the caller's commit word.
+    #[inline(always)]
+    pub fn seq(&self) -> u32 {
+        self.running.s.seq.get() as u32
+    }
+
     /// Announces that only the commit store is missing. Call it if other code runs before that
     /// store: a transaction of another context, or code that may forget this value.
     #[inline(always)]

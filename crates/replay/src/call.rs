@@ -58,7 +58,7 @@ use crate::each::Loop;
 use crate::error::{Error, Mismatch, StepError};
 use crate::join::{Commit, Committed, commit_joined, no_join, no_join_of};
 use crate::open::{Replay, StopOnUnwind};
-use crate::outbox::{AnyOutlet, Messages, OutboxAction, Outlet, Port, Queue};
+use crate::outbox::{AnyOutlet, OutboxAction, Outlet, Port, Queue};
 use crate::signature::{Name, args_hash, call_hash, kind};
 use crate::table::{CallKind, Cursor, HeaderWords, RecordView, Table, UnitWriter};
 use core::cell::Cell;
@@ -67,13 +67,14 @@ use core::ops::Deref;
 use nvmem::cross::{Arg, Ret, UNKNOWN_LENGTH};
 use nvmem::persist::NoHandles;
 use nvmem::{InOrder32, Model, Persist, Plain, planted};
-use pmem_tx::{Open, Root, Tx, Width};
+use pmem_tx::{Root, Tx, Width};
 
 /// A running step: the token of its transaction (to which it dereferences) and access to the
 /// outbox.
 pub struct Step<'t, 'p, M = InOrder32> {
     pub(crate) tx: &'t Tx<'p, M>,
-    pub(crate) queue: &'t Queue<'t, M>,
+    pub(crate) table: &'t Table<'t, M>,
+    pub(crate) queue: &'t Queue<M>,
 }
 
 /// A trait without implementations. A type with this bound stays in its thread, and the compiler
@@ -108,12 +109,12 @@ impl<M: Model> Step<'_, '_, M> {
     /// outbox has no room for it, this returns [`pmem_tx::Error::PoolFull`], to end the body with
     /// `?`. The step fails with [`Error::OutboxFull`], whatever its body returns.
     pub fn send<T: Plain>(&self, port: &Port<T>, value: T) -> Result<(), pmem_tx::Error> {
-        self.queue.send(port, &value)
+        self.queue.send(self.table, port, &value)
     }
 
     /// Like [`Step::send`], for bytes. **Errors**: as there.
     pub fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), pmem_tx::Error> {
-        self.queue.send_bytes(port, bytes)
+        self.queue.send_bytes(self.table, port, bytes)
     }
 
     /// Makes an error that aborts the step with the program's own code: `return Err(tx.abort(7))`.
@@ -621,83 +622,138 @@ where
         J: for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
     {
         let shape = const { &CallSignature::<A, O, M>::SHAPE };
-        let Cursor { at, end, payload } = self.cursor;
-        if at != end || at + Table::<M>::UNIT < payload + shape.min_bytes {
-            return self.no_place(job.id, shape);
-        }
         let header = Table::<M>::header(shape.header, job.id);
-        let context = self.pool.context();
-        let queue = self.table.queue(context.next_seq());
-        let mut out = UnitWriter::new(&self.table, payload, at.saturating_sub(payload));
-        if planted!("nv-replay/header-before-result") {
-            let header = header | Table::<M>::tag(queue.seq);
-            self.table.store(at, header);
+        let mut r = self.begin(shape.min_bytes);
+        if r.is_ok() {
+            let Cursor { at, payload, .. } = self.cursor;
+            if planted!("nv-replay/header-before-result") {
+                let header = header | Table::<M>::tag(self.pool.context().next_seq());
+                self.table.store(at, header);
+            }
+            let (table, queue) = (&self.table, &self.queue);
+            let mut out = UnitWriter::new(table, payload);
+            let done = self.pool.context().run_started(|tx, root| {
+                let step = Step { tx, table, queue };
+                job.run(&step, root, &mut out, at)
+            });
+            let end = out.to;
+            if let Err(e) = done {
+                queue.body_failed(e);
+            }
+            if queue.judge().is_ok() && planted!("nv-replay/outbox-drained-before-commit") {
+                let seq = self.pool.context().next_seq();
+                queue.stage(table, seq);
+                let early = queue.action();
+                early.map(|a| a(table, queue, seq, Some((&mut self.env, &mut self.sent))));
+            }
+            r = match join {
+                None => self.commit(end, header),
+                Some(join) => self.commit_joined(end, header, join),
+            };
         }
-        let open = context.run_resolved(|tx, root| {
-            let step = Step { tx, queue: &queue };
-            let r = job.run(&step, root, &mut out);
-            queue.judge(r)
-        });
-        if open.is_ok() && planted!("nv-replay/outbox-drained-before-commit") {
-            queue.stage();
-            let early = queue.action();
-            early.map(|action| action(&queue, Some((&mut self.env, &mut self.sent))));
-        }
-        let end = out.to;
-        let failed = match (open, join) {
-            (Ok(open), None) => {
-                commit_record(open, &queue, at, end, header);
-                None
-            }
-            (Ok(open), Some(join)) => {
-                let stored = Cell::new(false);
-                let guard = StopOnUnwind {
-                    when: &stored,
-                    no_room_error: &mut self.no_room_error,
-                    cursor: &mut self.cursor,
-                    area_end: self.table.area_end,
-                };
-                let table = &self.table;
-                let word = || table.commit_record(at, end, queue.seq, header);
-                let r = commit_joined(open, &queue, &stored, join, word);
-                guard.disarm();
-                r.err()
-            }
-            (Err(e), _) => Some(e),
-        };
-        match failed {
-            None => {
-                let (seq, action) = (queue.seq, queue.action());
-                self.recorded(at, seq, action);
-                Ok(())
-            }
-            Some(e) => {
-                let mut messages = None;
-                if planted!("nv-replay/failed-step-sends") {
-                    messages = Some(queue.messages());
-                }
-                self.record_failure(job.id, shape, e, messages)
-            }
-        }
+        r.or_else(|e| self.not_executed(job.id, shape, e))
     }
 
-    /// There is no place for a new record: a record is there already, or the table is full.
+    /// Begins the transaction of a record that takes at least `min_bytes` with its header.
+    ///
+    /// **Errors**: that there is no room for it, or a record in its place; the pool's.
+    #[inline(never)]
+    fn begin(&mut self, min_bytes: usize) -> Result<(), Error> {
+        let Cursor { at, end, payload } = self.cursor;
+        if at != end || at + Table::<M>::UNIT < payload + min_bytes {
+            return Err(self.no_room_error);
+        }
+        self.queue.clear();
+        Ok(self.pool.context().start()?)
+    }
+
+    /// Commits the step that runs with the record at the cursor, whose payload ends at `end`:
+    /// points 2 to 9 of the order above.
+    ///
+    /// **Errors**: that of the step, which is undone.
+    #[inline(never)]
+    fn commit(&mut self, end: usize, header: u32) -> Result<(), Error> {
+        let at = self.cursor.at;
+        let open = self.pool.context().resume(self.queue.judge())?;
+        let ready = open.prepare();
+        let seq = ready.seq();
+        self.queue.stage(&self.table, seq);
+        self.table.commit_record(at, end, seq, header);
+        ready.committed();
+        self.recorded(at, seq);
+        Ok(())
+    }
+
+    /// [`Replay::commit`] with a join.
+    ///
+    /// **Errors**: that of the step or of the join. The step is undone.
+    #[inline(always)]
+    fn commit_joined(
+        &mut self,
+        end: usize,
+        header: u32,
+        join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
+    ) -> Result<(), Error> {
+        let at = self.cursor.at;
+        let context = self.pool.context();
+        let seq = context.next_seq();
+        let open = context.resume(self.queue.judge())?;
+        let stored = Cell::new(false);
+        let guard = StopOnUnwind {
+            when: &stored,
+            no_room_error: &mut self.no_room_error,
+            cursor: &mut self.cursor,
+            area_end: self.table.area_end,
+        };
+        let (table, queue) = (&self.table, &self.queue);
+        let stage = || queue.stage(table, seq);
+        let word = || table.commit_record(at, end, seq, header);
+        let r = commit_joined(open, seq, stage, &stored, join, word);
+        guard.disarm();
+        r?;
+        self.recorded(at, seq);
+        Ok(())
+    }
+
+    /// A call was not executed because of `e`. If its record is there already, compares that; if
+    /// its step was undone, records the error.
+    ///
+    /// **Errors**: `e`, whether it could be recorded or not; that of the record.
     #[cold]
     #[inline(never)]
-    fn no_place(&mut self, id: u32, shape: &RecordShape) -> Result<(), Error> {
+    fn not_executed(&mut self, id: u32, shape: &RecordShape, e: Error) -> Result<(), Error> {
         if self.replaying() {
-            self.match_record(id, shape)
-        } else {
-            Err(self.no_room_error)
+            return self.match_record(id, shape);
         }
+        // A result of unknown length that did not fit is not recorded.
+        if e == Error::TableFull || planted!("nv-replay/failure-not-recorded") {
+            return Err(e);
+        }
+        let messages = self.queue.messages();
+        // `min_bytes` includes the error. If it cannot be recorded either, that is the error; so
+        // it is if the runtime has stopped.
+        self.begin(shape.min_bytes)?;
+        let mut out = UnitWriter::new(&self.table, self.cursor.payload);
+        let (kind, number) = Error::encode(e);
+        let words = Table::<M>::encode(kind, 1, true, id);
+        if let Some(second) = words.second {
+            out.word(second);
+        }
+        out.word(number);
+        let end = out.to;
+        if planted!("nv-replay/failed-step-sends") {
+            self.queue.send_all(messages);
+        }
+        self.commit(end, words.header)?;
+        self.match_record(id, shape)
     }
 
     /// The record at `at` is committed, with the number `seq`. Sends its messages, and those that
     /// wait.
     #[inline(always)]
-    fn recorded(&mut self, at: usize, seq: u32, action: Option<OutboxAction<M>>) {
+    fn recorded(&mut self, at: usize, seq: u32) {
         self.cursor.end = at - Table::<M>::UNIT;
-        if let Some(action) = action.or(self.resend) {
+        if let Some(action) = self.queue.action().or(self.resend) {
             self.send_messages(seq, action)
         }
     }
@@ -711,41 +767,10 @@ where
             cursor: &mut self.cursor,
             area_end: self.table.area_end,
         };
-        let queue = self.table.queue(seq);
-        let waits = action(&queue, Some((&mut self.env, &mut self.sent)));
+        let to = Some((&mut self.env as &mut dyn Outlet, &mut self.sent));
+        let waits = action(&self.table, &self.queue, seq, to);
         self.resend = waits.then_some(action);
         guard.disarm()
-    }
-
-    /// Records the error of a step that was undone, and returns it as a replay does. `messages` are
-    /// those that are sent all the same; none.
-    ///
-    /// **Errors**: `e`, whether it could be recorded or not.
-    #[cold]
-    #[inline(never)]
-    fn record_failure(
-        &mut self,
-        id: u32,
-        shape: &RecordShape,
-        e: Error,
-        messages: Option<Messages<M>>,
-    ) -> Result<(), Error> {
-        // A result of unknown length that did not fit is not recorded.
-        if e == Error::TableFull || planted!("nv-replay/failure-not-recorded") {
-            return Err(e);
-        }
-        // `min_bytes` includes the error.
-        let mut out = UnitWriter::new(&self.table, self.cursor.payload, 0);
-        let (kind, number) = Error::encode(e);
-        let words = Table::<M>::encode(kind, 1, true, id);
-        if let Some(second) = words.second {
-            out.word(second);
-        }
-        out.word(number);
-        let end = out.to;
-        // An error that cannot be recorded either.
-        self.commit_alone(end, words.header, messages)?;
-        self.match_record(id, shape)
     }
 
     /// Records the loop `l` in its first iteration.
@@ -753,10 +778,8 @@ where
     /// **Errors**: there is no room.
     #[inline(always)]
     pub(crate) fn record_loop(&mut self, l: &Loop, shape: &RecordShape) -> Result<(), Error> {
+        self.begin(shape.min_bytes)?;
         let Cursor { at, payload, .. } = self.cursor;
-        if at + Table::<M>::UNIT < payload + shape.min_bytes {
-            return Err(self.no_room_error);
-        }
         let seq = self.pool.context().next_seq();
         // `min_bytes` includes the state. Nothing at these offsets counts yet.
         let end = payload + Table::<M>::STATE;
@@ -765,31 +788,7 @@ where
             self.table.commit_record(at, end, seq, header);
         }
         l.write(&self.table, payload, seq);
-        self.commit_alone(end, header, None)
-    }
-
-    /// Commits the record at the cursor, whose payload ends at `end`, without a step. It has no
-    /// messages but those of a planted bug.
-    ///
-    /// **Errors**: the pool's.
-    #[inline(never)]
-    fn commit_alone(
-        &mut self,
-        end: usize,
-        header: u32,
-        messages: Option<Messages<M>>,
-    ) -> Result<(), Error> {
-        let at = self.cursor.at;
-        let context = self.pool.context();
-        let queue = self.table.queue(context.next_seq());
-        if let Some(messages) = messages {
-            queue.send_all(messages);
-        }
-        let open = context.run_resolved(|_, _| Ok::<_, Error>(()))?;
-        commit_record(open, &queue, at, end, header);
-        let (seq, action) = (queue.seq, queue.action());
-        self.recorded(at, seq, action);
-        Ok(())
+        self.commit(end, header)
     }
 
     /// Commits an empty transaction: begins the next iteration of `l`, or ends it.
@@ -797,14 +796,17 @@ where
     /// **Errors**: the reason given to [`Replay::stop`].
     #[inline(always)]
     pub(crate) fn turn(&mut self, l: &Loop) -> Result<(), Error> {
-        if self.cursor.at + Table::<M>::UNIT < self.cursor.payload {
-            return Err(self.no_room_error);
-        }
         let table = &self.table;
-        self.pool.context().pass_number(|seq| {
-            table.retire_outbox(seq);
-            l.write_next(table, seq)
-        })?;
+        // A runtime that has stopped has no room.
+        let room = self.cursor.at + Table::<M>::UNIT >= self.cursor.payload;
+        let passed = room
+            && self.pool.context().pass_number(|seq| {
+                table.retire_outbox(seq);
+                l.write_next(table, seq)
+            });
+        if !passed {
+            self.pass_number(Some(l))?;
+        }
         self.cursor = Cursor {
             at: l.at,
             end: l.at,
@@ -817,36 +819,27 @@ where
         Ok(())
     }
 
-    /// Uses up a number.
+    /// Uses up a number, with all that a transaction needs: for `l` if there is one.
     ///
-    /// **Errors**: the pool's.
+    /// **Errors**: the reason given to [`Replay::stop`]; the pool's.
     #[cold]
     #[inline(never)]
-    pub(crate) fn skip_number(&mut self) -> Result<(), Error> {
+    pub(crate) fn pass_number(&mut self, l: Option<&Loop>) -> Result<(), Error> {
+        self.begin(0)?;
         let table = &self.table;
-        let word = |seq| table.retire_outbox(seq);
-        Ok(self.pool.context().pass_number(word)?)
+        self.pool.context().commit_empty(|seq| {
+            table.retire_outbox(seq);
+            if let Some(l) = l {
+                l.write_next(table, seq)
+            }
+        });
+        Ok(())
     }
 }
 
 /// Makes the compiler infer the closure's higher-ranked lifetime.
 fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> F {
     f
-}
-
-/// Commits a step whose payload ends at `end`: points 2 to 8 of the order above.
-#[inline(never)]
-fn commit_record<M: Model>(
-    open: Open<'_, M>,
-    queue: &Queue<'_, M>,
-    at: usize,
-    end: usize,
-    header: u32,
-) {
-    let ready = open.prepare();
-    queue.stage();
-    queue.table.commit_record(at, end, queue.seq, header);
-    ready.committed();
 }
 
 /// What the compiler knows about a call with arguments `A` and result `O`: the form of its record.
@@ -1027,7 +1020,7 @@ where
         let f = &mut self.cursor;
         f.at -= Table::<M>::UNIT;
         f.payload = payload;
-        if f.at == f.end && !self.live || planted!("nv-replay/live-one-record-early") {
+        if f.at == f.end || planted!("nv-replay/live-one-record-early") {
             self.check_live();
         }
     }
@@ -1076,14 +1069,16 @@ pub(crate) struct CallJob<'a, A, O, F, K> {
 }
 
 impl<A: Arg, O: Ret, F, K: ResultSink<O>> CallJob<'_, A, O, F, K> {
-    /// Runs the body with its arguments and writes the record's payload.
+    /// Runs the body with its arguments and writes the record's payload, which must end before the
+    /// header at `at`.
     #[inline(always)]
     fn run<'p, R, M: Model>(
         &self,
         step: &Step<'_, 'p, M>,
         root: &mut Root<'p, R, M::Unit>,
         out: &mut UnitWriter<'_, M>,
-    ) -> Result<(), Error>
+        at: usize,
+    ) -> Result<(), pmem_tx::Error>
     where
         M::Unit: Width,
         F: Fn(
@@ -1108,9 +1103,9 @@ impl<A: Arg, O: Ret, F, K: ResultSink<O>> CallJob<'_, A, O, F, K> {
         let words = CallSignature::<A, O, M>::header_words(self.id, units);
         if CallSignature::<A, O, M>::UNSIZED {
             let total = (words.extra_units() + units as usize) * Table::<M>::UNIT;
-            if total > out.room {
-                step.queue.failed.set(Error::TableFull);
-                return Err(Error::TableFull);
+            if total > at.saturating_sub(out.to) {
+                step.queue.fail(Error::TableFull);
+                return Err(pmem_tx::Error::PoolFull { bytes });
             }
         }
         if let Some(w) = words.second {
@@ -1139,7 +1134,8 @@ impl<A: Arg, O: Ret, F, K: ResultSink<O>> CallJob<'_, A, O, F, K> {
                 }
             });
             if !same || bytes != 0 && !planted!("nv-replay/encoded-length-not-checked") {
-                return Err(Error::Other);
+                step.queue.fail(Error::Other);
+                return Err(pmem_tx::Error::PoolFull { bytes });
             }
             out.pad();
         } else if O::BYTES > 0 {

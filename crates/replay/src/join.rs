@@ -12,7 +12,6 @@
 
 use crate::error::{Error, OpenFailure};
 use crate::open;
-use crate::outbox::Queue;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::{Model, Region, planted};
@@ -65,14 +64,15 @@ pub(crate) fn no_join_of<O>() -> Option<NoJoinOf<O>> {
     None
 }
 
-/// Commits a step together with what `join` stages. `word` stores the commit word and its fences;
-/// `stored` tells that it has done so.
+/// Commits a step together with what `join` stages. `stage` stages its messages, `word` stores the
+/// commit word, which is `number`, and its fences; `stored` tells that it has done so.
 ///
 /// **Errors**: that of a join that did not commit. The step is undone.
 #[inline(always)]
 pub(crate) fn commit_joined<M: Model>(
     open: Open<'_, M>,
-    queue: &Queue<'_, M>,
+    number: u32,
+    stage: impl FnOnce(),
     stored: &Cell<bool>,
     join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
     word: impl Fn(),
@@ -80,7 +80,7 @@ pub(crate) fn commit_joined<M: Model>(
     let ready = open.prepare();
     ready.announce();
     let mut ready = Some(ready);
-    queue.stage();
+    stage();
     let mut store = || {
         word();
         if let Some(r) = ready.take() {
@@ -92,7 +92,7 @@ pub(crate) fn commit_joined<M: Model>(
         store();
     }
     let commit = Commit {
-        number: queue.seq,
+        number,
         store: &mut store,
         _brand: PhantomData,
     };

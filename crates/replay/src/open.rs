@@ -52,7 +52,7 @@
 
 use crate::call::InOneThread;
 use crate::error::{ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure};
-use crate::outbox::{AnyOutlet, NotNow, OutboxAction, Outlet, outbox_action};
+use crate::outbox::{AnyOutlet, NotNow, OutboxAction, Outlet, Queue, outbox_action};
 use crate::signature::Twins;
 use crate::table::{
     self, CallKind, Config, Cursor, Geometry, OUTBOX, RecordView, State, Table, param,
@@ -133,6 +133,8 @@ pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>> {
     pub(crate) env: E,
     /// How many of the messages that wait were sent in this boot.
     pub(crate) sent: u32,
+    /// The messages of the step that runs.
+    pub(crate) queue: Queue<M>,
     /// Sends the messages that wait; `None` if there are none.
     pub(crate) resend: Option<OutboxAction<M>>,
 }
@@ -166,7 +168,7 @@ where
     }
 
     /// Like [`Replay::open`], but constructs the runtime in `place`. In a small program the move of
-    /// some 190 bytes may be the only call of `memcpy`, which takes more code than the whole
+    /// some 210 bytes may be the only call of `memcpy`, which takes more code than the whole
     /// replay. **Errors**: those of [`Replay::open`].
     #[inline(always)]
     pub fn open_in<'p, F>(
@@ -243,8 +245,8 @@ where
             return Err(NotNow);
         }
         // Kept messages are pending whatever number is committed.
-        let queue = self.table.queue(0);
-        if action(&queue, Some((&mut self.env, &mut self.sent))) {
+        let to = Some((&mut self.env as &mut dyn Outlet, &mut self.sent));
+        if action(&self.table, &self.queue, 0, to) {
             return Err(NotNow);
         }
         self.resend = None;
@@ -357,6 +359,7 @@ where
             (&raw mut (*at).innermost_loop).write(0);
             (&raw mut (*at).env).write(env);
             (&raw mut (*at).sent).write(sent);
+            (&raw mut (*at).queue).write(Queue::new());
             (&raw mut (*at).resend).write(resend);
             place.assume_init_mut()
         };
@@ -406,13 +409,13 @@ where
         self.cursor.at = self.cursor.end;
         let mut copy = self.table.empty_area(new_area_end);
         // Records in the other area do not count before the run's start word refers to it.
-        self.skip_number()?;
+        self.pass_number(None)?;
         for _ in 0..n {
             seq = geo.next(seq);
             self.table
                 .copy_record(&mut old, &mut copy, seq)
                 .ok_or(Error::Other)?;
-            self.skip_number()?;
+            self.pass_number(None)?;
         }
         if copy.at >= copy.payload && !planted!("nv-replay/stale-run-not-cleared") {
             self.table.store(copy.at, 0);

@@ -163,35 +163,35 @@ impl<O: Outlet> Outlet for Option<O> {
 
 /// The messages of the running step. They are written to the medium immediately, where nothing
 /// counts before the commit.
-pub(crate) struct Queue<'t, M> {
-    pub table: &'t Table<'t, M>,
+pub(crate) struct Queue<M> {
     count: Cell<u32>,
     units: Cell<u32>,
     /// Stages or sends the messages; `None` if there are none. A function pointer, so a program
     /// that sends nothing links none of this code.
     action: Cell<Option<OutboxAction<M>>>,
-    /// The error that prevents the commit even if the body returns `Ok`; [`Error::Other`] for none.
-    pub failed: Cell<Error>,
-    /// The step's sequence number.
-    pub seq: u32,
+    /// The error that prevents the commit, even if the body returns `Ok`.
+    failed: Cell<Option<Error>>,
 }
 
-/// With `None` stages the messages for the commit. With an outlet sends them, from the message with
-/// this index on, and returns whether some must wait.
-pub(crate) type OutboxAction<M> = fn(&Queue<'_, M>, Option<(&mut dyn Outlet, &mut u32)>) -> bool;
+/// With `None` stages the messages for the commit with this number. With an outlet sends them, from
+/// the message with this index on, and returns whether some must wait.
+pub(crate) type OutboxAction<M> =
+    fn(&Table<'_, M>, &Queue<M>, u32, Option<(&mut dyn Outlet, &mut u32)>) -> bool;
 
 /// The messages of a [`Queue`].
 pub(crate) type Messages<M> = (u32, u32, Option<OutboxAction<M>>);
 
 /// The only [`OutboxAction`]: a pointer to it means that there is something to send.
 pub(crate) fn outbox_action<M: Model>(
-    q: &Queue<'_, M>,
+    table: &Table<'_, M>,
+    q: &Queue<M>,
+    seq: u32,
     to: Option<(&mut dyn Outlet, &mut u32)>,
 ) -> bool {
     match to {
-        None => q.table.stage_messages(q.seq, q.count.get()),
+        None => table.stage_messages(seq, q.count.get()),
         Some((outlet, sent)) => {
-            let left = q.table.drain(q.seq, sent, &mut |m| outlet.send(m));
+            let left = table.drain(seq, sent, &mut |m| outlet.send(m));
             // Cannot fail: these messages were written by this step, or checked at open.
             return left == Ok(true);
         }
@@ -277,18 +277,6 @@ impl<'m, M: Model> Table<'m, M> {
                 .map_or(self.geo.outbox_units::<M>(), |(_, _, units)| i + 1 + units);
         }
         (kept, i)
-    }
-
-    #[inline(always)]
-    pub(crate) fn queue(&self, seq: u32) -> Queue<'_, M> {
-        Queue {
-            table: self,
-            count: Cell::new(0),
-            units: Cell::new(0),
-            action: Cell::new(None),
-            failed: Cell::new(Error::Other),
-            seq,
-        }
     }
 
     /// Stages the messages of step `seq` for its commit: `count` with those that are kept. If the
@@ -450,53 +438,67 @@ impl OutboxHead {
     }
 }
 
-impl<M: Model> Queue<'_, M> {
-    /// What the body's result `r` means for the transaction: an error of the outbox or of the
-    /// result's length fails the step even if `r` is `Ok`.
+impl<M: Model> Queue<M> {
+    /// No messages.
     #[inline(always)]
-    pub(crate) fn judge(&self, r: Result<(), Error>) -> Result<(), Error> {
-        let told = self.failed.get() != Error::Other;
-        if r.is_ok() && told && planted!("nv-replay/output-error-swallowed") {
-            return r;
-        }
-        match r {
-            Ok(()) if !told => Ok(()),
-            r => Err(self.fail(r)),
+    pub(crate) const fn new() -> Self {
+        Queue {
+            count: Cell::new(0),
+            units: Cell::new(0),
+            action: Cell::new(None),
+            failed: Cell::new(None),
         }
     }
 
-    /// The step's error.
+    /// Forgets the messages and the error of the last step.
+    #[inline(always)]
+    pub(crate) fn clear(&self) {
+        self.action.set(None);
+        self.failed.set(None);
+    }
+
+    /// An error if the step must not commit.
+    #[inline(always)]
+    pub(crate) fn judge(&self) -> Result<(), Error> {
+        self.failed.get().map_or(Ok(()), Err)
+    }
+
+    /// The step fails with this error.
+    pub(crate) fn fail(&self, e: Error) {
+        self.failed.set(Some(e))
+    }
+
+    /// The step's body has returned this error.
     #[cold]
     #[inline(never)]
-    fn fail(&self, r: Result<(), Error>) -> Error {
-        match (self.failed.get(), r) {
-            (Error::Other, Err(e)) => e.recorded(),
-            // An error of the outbox or of the result's length is told already.
-            (told, _) => told,
+    pub(crate) fn body_failed(&self, e: pmem_tx::Error) {
+        // An error of the outbox or of the result is told already.
+        if self.failed.get().is_none() {
+            self.fail(Error::from(e).recorded())
         }
     }
 
-    /// The messages, for another queue.
+    /// The messages, for the next step.
     pub(crate) fn messages(&self) -> Messages<M> {
         (self.count.get(), self.units.get(), self.action.get())
     }
 
-    /// Sends the messages of another queue.
+    /// Sends the messages of the last step.
     pub(crate) fn send_all(&self, (count, units, action): Messages<M>) {
         self.count.set(count);
         self.units.set(units);
         self.action.set(action);
     }
 
-    /// Called before the step's commit.
+    /// Called before the step's commit, which has this number.
     #[inline]
-    pub(crate) fn stage(&self) {
+    pub(crate) fn stage(&self, table: &Table<'_, M>, seq: u32) {
         match self.action.get() {
             Some(action) => {
-                action(self, None);
+                action(table, self, seq, None);
             }
             // Drop the messages of an execution that did not commit.
-            None => self.table.retire_outbox(self.seq),
+            None => table.retire_outbox(seq),
         }
     }
 
@@ -506,16 +508,31 @@ impl<M: Model> Queue<'_, M> {
         self.action.get()
     }
 
-    pub(crate) fn send<T: Plain>(&self, port: &Port<T>, value: &T) -> Result<(), pmem_tx::Error> {
-        self.put(port.id, size_of::<T>(), &|f| Arg::bytes(value, f))
+    pub(crate) fn send<T: Plain>(
+        &self,
+        table: &Table<'_, M>,
+        port: &Port<T>,
+        value: &T,
+    ) -> Result<(), pmem_tx::Error> {
+        self.put(table, port.id, size_of::<T>(), &|f| Arg::bytes(value, f))
     }
 
-    pub(crate) fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), pmem_tx::Error> {
-        self.put(port.id, bytes.len(), &|f| f(bytes))
+    pub(crate) fn send_bytes(
+        &self,
+        table: &Table<'_, M>,
+        port: &Port<[u8]>,
+        bytes: &[u8],
+    ) -> Result<(), pmem_tx::Error> {
+        self.put(table, port.id, bytes.len(), &|f| f(bytes))
     }
 
-    fn put(&self, port: u8, len: usize, encode: &Encode<'_>) -> Result<(), pmem_tx::Error> {
-        let t = self.table;
+    fn put(
+        &self,
+        t: &Table<'_, M>,
+        port: u8,
+        len: usize,
+        encode: &Encode<'_>,
+    ) -> Result<(), pmem_tx::Error> {
         let unit = Table::<M>::UNIT;
         let half = unit as u32 * 4;
         if self.action.get().is_none() {
@@ -528,11 +545,13 @@ impl<M: Model> Queue<'_, M> {
         // Limited first, so that the sum cannot overflow.
         let units = len.min(1 << half).div_ceil(unit) as u32 + 1;
         if units > most - at || len >= 1 << half || self.count.get() >= most_messages {
-            self.failed.set(Error::OutboxFull);
+            if !planted!("nv-replay/output-error-swallowed") {
+                self.fail(Error::OutboxFull);
+            }
             // Ends the body; the step's error is the one above.
             return Err(pmem_tx::Error::PoolFull { bytes: len });
         }
-        let mut out = UnitWriter::new(t, t.message_unit(at), 0);
+        let mut out = UnitWriter::new(t, t.message_unit(at));
         out.word(u32::from(port) << half | len as u32);
         encode(&mut |b| out.bytes(b));
         out.pad();

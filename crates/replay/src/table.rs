@@ -181,28 +181,14 @@ impl<'m, M: Model> Table<'m, M> {
 
     /// Whether the header at `at` would count as the record after number `seq`. False if no header
     /// fits there.
-    #[inline(never)]
+    #[inline(always)]
     pub fn is_successor(&self, at: usize, payload: usize, seq: u32) -> bool {
         at >= payload && Self::has_seq(self.load(at), self.geo.next(seq))
-    }
-
-    /// Whether [`Table::is_successor`] can be true: one comparison, for where it hardly ever is.
-    #[inline(always)]
-    pub fn may_be_successor(&self, at: usize, payload: usize, seq: u32) -> bool {
-        at >= payload && Self::same_seq(self.load(at), Self::tag(self.geo.next(seq)))
     }
 
     /// Clears the header at `at` if it would count as the record after number `seq`.
     #[inline(always)]
     pub fn clear_successor(&self, at: usize, payload: usize, seq: u32) {
-        if self.may_be_successor(at, payload, seq) {
-            self.clear_stale(at, payload, seq)
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn clear_stale(&self, at: usize, payload: usize, seq: u32) {
         if self.is_successor(at, payload, seq) && !planted!("nv-replay/stale-record-not-cleared") {
             self.store(at, 0);
         }
@@ -282,12 +268,6 @@ impl<'m, M: Model> Table<'m, M> {
     /// calls (once in 128 on 16-bit units).
     #[inline(never)]
     pub fn write_state(&self, at: usize, mark: u32, counter: u32) {
-        self.next_state(at, mark, counter)
-    }
-
-    /// [`Table::write_state`], inlined.
-    #[inline(always)]
-    pub fn next_state(&self, at: usize, mark: u32, counter: u32) {
         let start = mark << Self::COUNTER_BITS | counter & Self::LOW;
         if planted!("nv-replay/start-before-counter") {
             self.store(at, start);
@@ -332,8 +312,6 @@ impl<'m, M: Model> Table<'m, M> {
 pub(crate) struct UnitWriter<'t, M> {
     table: &'t Table<'t, M>,
     pub to: usize,
-    /// Free bytes at the start.
-    pub room: usize,
     /// The bytes collected so far for the next unit; the latest is the highest.
     unit: u32,
     n: usize,
@@ -341,11 +319,10 @@ pub(crate) struct UnitWriter<'t, M> {
 
 impl<'t, M: Model> UnitWriter<'t, M> {
     #[inline(always)]
-    pub fn new(table: &'t Table<'t, M>, to: usize, room: usize) -> Self {
+    pub fn new(table: &'t Table<'t, M>, to: usize) -> Self {
         UnitWriter {
             table,
             to,
-            room,
             unit: 0,
             n: 0,
         }
@@ -487,20 +464,16 @@ impl<M: Model> Table<'_, M> {
         header & if Self::NARROW { LOW16 } else { LOW32 } | Self::tag(seq)
     }
 
-    /// Whether two headers have the same bits of a sequence number.
-    #[inline(always)]
-    fn same_seq(header: u32, other: u32) -> bool {
-        (header ^ other) & !if Self::NARROW { LOW16 } else { LOW32 } == 0
-    }
-
     /// Whether `header` is a record's header with the sequence number `seq`.
     #[inline(always)]
     pub fn has_seq(header: u32, seq: u32) -> bool {
-        if Self::NARROW {
-            header & 0xfc00 == Self::tag(seq) && header & 0x0300 != 0
+        // The bits of the number are equal, and those of the form or the kind are not all zero.
+        let counts = if Self::NARROW {
+            0x0100..LOW16 + 1
         } else {
-            header & 0xff00_0000 == Self::tag(seq) && header & 0x00e0_0000 != 0
-        }
+            0x0020_0000..LOW32 + 1
+        };
+        counts.contains(&(header ^ Self::tag(seq)))
     }
 
     /// Encodes the words of a record, without its sequence number. If not `short`, the length has a
