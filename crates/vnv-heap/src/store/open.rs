@@ -472,13 +472,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
             if mark != NONE {
                 marks.set(id, if sound { SOUGHT } else { DAMAGED });
             }
-            if !sound {
-                if mark != NONE {
-                    self.damaged = (self.damaged + 1).min(MANY);
-                    // Its number must not be allocated again.
-                    if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
-                        self.image.mark_lost(id)?;
-                    }
+            if !sound && mark != NONE {
+                self.damaged = (self.damaged + 1).min(MANY);
+                // Its number must not be allocated again.
+                if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
+                    self.image.mark_lost(id)?;
                 }
             }
             if marks.get(id) == SOUGHT && planted!("vnv-heap/nothing-claimed") {
