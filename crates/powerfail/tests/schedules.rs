@@ -596,7 +596,7 @@ fn the_line_is_the_same_with_any_number_of_threads() {
 fn threads_that_unwind_leave_nothing_behind() {
     let s = toy::<()>(|nv, world| {
         let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let owned = vec![1u32];
+            let owned = [1u32];
             world.threads(|t| {
                 t.interrupt("tick", || put(&nv, 4, owned[0]));
                 t.spawn("a", 0, || put(&nv, 0, 1));
