@@ -689,14 +689,25 @@ struct Wide<'h> {
     leaf: Option<Own<'h, Leaf>>,
 }
 
+#[derive(Persist)]
+#[repr(C)]
+struct Shelf<'h> {
+    wide: Option<Own<'h, Wide<'h>>>,
+    others: [Option<Own<'h, [u32; 8]>>; 16],
+}
+
 /// The content of an object of several units is damaged. After a salvage the program allocates, and
 /// then gives the object up: what was allocated is not overwritten.
-fn salvaged<P: Promise>(save: impl Fn(&mut Heap<'_, Option<Own<'_, Wide<'_>>>, Shared, P>)) {
-    type Top<'h> = Option<Own<'h, Wide<'h>>>;
+fn salvaged<P: Promise>(save: impl Fn(&mut Heap<'_, Shelf<'_>, Shared, P>)) {
+    type Top<'h> = Shelf<'h>;
     fn wide<'h, P: Promise>(heap: &Heap<'h, Unrooted, Shared, P>) -> Result<Top<'h>, Failure> {
         let leaf = Some(heap.alloc(leaf(7))?);
         let tag = [0x5EED_5EED; 12];
-        Ok(Some(heap.alloc(Wide { tag, leaf })?))
+        let wide = Some(heap.alloc(Wide { tag, leaf })?);
+        Ok(Shelf {
+            wide,
+            others: [const { None }; 16],
+        })
     }
     let (chip, mut ram) = (Shared::blank(SIZE), vec![0; RAM]);
     {
@@ -714,14 +725,30 @@ fn salvaged<P: Promise>(save: impl Fn(&mut Heap<'_, Option<Own<'_, Wide<'_>>>, S
     brand!(b);
     let mut heap = Heap::<Top<'_>, _, P>::salvage(b, chip.clone(), &mut ram, CONFIG, wide).unwrap();
     assert_eq!(heap.damage(), 1);
-    let mut mine: Vec<_> = (0..6).map(|_| heap.alloc([7_u32; 4]).unwrap()).collect();
-    let wide = heap.root_mut().unwrap().take().unwrap();
+    /// Allocates until the heap is full.
+    fn fill<'h, P: Promise>(heap: &Heap<'h, Top<'h>, Shared, P>) -> usize {
+        let mut root = heap.root_mut().unwrap();
+        let used = root.others.iter().flatten().count();
+        let free = root.others.iter_mut().enumerate().skip(used);
+        free.map_while(|(i, place)| {
+            *place = Some(heap.alloc([i as u32; 8]).ok()?);
+            Some(())
+        })
+        .count()
+    }
+    assert!(fill(&heap) > 9);
+    save(&mut heap);
+    let wide = heap.root_mut().unwrap().wide.take().unwrap();
     heap.give_up(wide).unwrap();
     save(&mut heap);
-    mine.extend(core::iter::from_fn(|| heap.alloc([7_u32; 4]).ok()));
+    assert!(fill(&heap) > 0);
     save(&mut heap);
-    heap.audit().unwrap();
-    assert!(mine.iter().all(|own| heap.read(own) == Ok([7; 4])));
+    let audit = heap.audit().unwrap();
+    assert_eq!(audit.damaged, 0);
+    let root = heap.root().unwrap();
+    for (i, other) in root.others.iter().flatten().enumerate() {
+        assert_eq!(heap.read(other), Ok([i as u32; 8]));
+    }
 }
 
 #[test]
