@@ -163,7 +163,7 @@ where
             assert!(steps <= 32, "more objects than there are");
             let Ok(node) = heap.take(own) else { break };
             let _ = node.text.with(&heap, |b| b.len());
-            let _ = node.text.free(&heap);
+            let _ = heap.discard(node.text);
             list = node.next;
         }
     }
