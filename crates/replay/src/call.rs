@@ -238,7 +238,11 @@ where
     }
 
     #[inline(always)]
-    fn input_named<O>(&mut self, name: Name, read: impl FnOnce() -> Option<O>) -> Result<O, Error>
+    pub(crate) fn input_named<O>(
+        &mut self,
+        name: Name,
+        read: impl FnOnce() -> Option<O>,
+    ) -> Result<O, Error>
     where
         O: for<'p> Ret<In<'p> = O>,
     {

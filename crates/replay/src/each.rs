@@ -39,7 +39,7 @@ use pmem_tx::Width;
 
 /// The count of an endless loop. An empty range never enters a loop, so no other loop has this
 /// count.
-const ENDLESS: u32 = 0;
+pub(crate) const ENDLESS: u32 = 0;
 
 /// The body of a loop without arguments: a function pointer, so that iterations share no volatile
 /// state.
@@ -133,8 +133,11 @@ where
             // `args` is not used: its hash was taken before the loop, and the next iteration lends
             // it again.
             let shared = unsafe { args.share() };
-            let inside = LoopGuard(self);
-            let r = body(inside.0, range.start.wrapping_add(l.iteration), shared);
+            let inside = LoopGuard {
+                rt: self,
+                reason: Error::LoopInterrupted,
+            };
+            let r = body(inside.rt, range.start.wrapping_add(l.iteration), shared);
             core::mem::forget(inside);
             self.end_iteration(&mut l, r)?;
         }
@@ -158,8 +161,11 @@ where
             // SAFETY: invariant "Sole owner": the loan ends when the body returns. Until then
             // `args` is not used.
             let shared = unsafe { args.share() };
-            let inside = LoopGuard(self);
-            let r = body(inside.0, l.iteration, shared);
+            let inside = LoopGuard {
+                rt: self,
+                reason: Error::LoopInterrupted,
+            };
+            let r = body(inside.rt, l.iteration, shared);
             core::mem::forget(inside);
             self.end_iteration(&mut l, r)?;
         }
@@ -177,7 +183,7 @@ where
     /// Enters a loop at its recorded iteration, or records it if the program is past all records.
     /// Passes a loop that has ended: `l.running` is false then.
     #[inline(never)]
-    fn enter_loop(&mut self, l: &mut Loop) -> Result<(), Error> {
+    pub(crate) fn enter_loop(&mut self, l: &mut Loop) -> Result<(), Error> {
         if l.count > Table::<M>::COUNTER {
             return self.check_running().and(Err(Error::LoopTooLong));
         }
@@ -205,7 +211,11 @@ where
 
     /// Ends an iteration whose body returned `r`. Begins the next one, or ends the loop.
     #[inline(never)]
-    fn end_iteration(&mut self, l: &mut Loop, r: Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn end_iteration(
+        &mut self,
+        l: &mut Loop,
+        r: Result<(), Error>,
+    ) -> Result<(), Error> {
         if let Err(e) = r {
             // The error may come from an inner loop or from a divergence.
             self.stop(Error::LoopInterrupted);
@@ -286,9 +296,9 @@ pub(crate) struct Loop {
     /// The number of iterations, or `ENDLESS`.
     count: u32,
     /// The current iteration, from 0.
-    iteration: u32,
+    pub iteration: u32,
     /// The loop has not ended.
-    running: bool,
+    pub running: bool,
     /// The first header and the first payload of an iteration's records. The loop's state lies just
     /// before `payload`.
     pub at: usize,
@@ -299,22 +309,29 @@ pub(crate) struct Loop {
     outer: usize,
 }
 
-/// Stops the runtime if the body unwinds, as an error from the body does.
-struct LoopGuard<'a, 'm, R: Persist, M: Model, E: Outlet>(&'a mut Replay<'m, R, M, E>)
+/// Stops the runtime if the body unwinds, as an error from the body does, or if its future is
+/// dropped.
+pub(crate) struct LoopGuard<'a, 'm, R: Persist, M: Model, E: Outlet>
 where
-    M::Unit: Width;
+    M::Unit: Width,
+{
+    pub rt: &'a mut Replay<'m, R, M, E>,
+    pub reason: Error,
+}
 impl<R: Persist, M: Model, E: Outlet> Drop for LoopGuard<'_, '_, R, M, E>
 where
     M::Unit: Width,
 {
     fn drop(&mut self) {
-        self.0.stop(Error::LoopInterrupted)
+        if !planted!("nv-replay/left-iteration-goes-on") {
+            self.rt.stop(self.reason)
+        }
     }
 }
 
 impl Loop {
     #[inline(always)]
-    fn new(id: u32, count: u32) -> Self {
+    pub fn new(id: u32, count: u32) -> Self {
         Loop {
             id,
             count,

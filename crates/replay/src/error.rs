@@ -39,6 +39,9 @@ pub enum Error {
     /// until the next open. A caught panic has the same effect if it left the body of a loop, an
     /// outlet, or a join that had committed.
     LoopInterrupted,
+    /// The future of an async loop was dropped inside of an iteration, or a panic has left it. The
+    /// loop stays in this iteration and the runtime stops until the next open.
+    Cancelled,
 }
 
 /// The first difference between the program and its records.
@@ -114,6 +117,7 @@ impl core::fmt::Display for Error {
             Error::OutboxFull => "the step sends more than the outbox holds: increase outbox_bytes",
             Error::TooManyHandles => "a step can consume at most 8 handles",
             Error::LoopInterrupted => "an error or a panic left a loop, an outlet or a join: open the region again to continue",
+            Error::Cancelled => "the future of a loop was dropped inside of an iteration: open the region again to continue",
             Error::Other => "the step failed for a reason that the table cannot record",
         })
     }
@@ -177,6 +181,7 @@ impl Error {
             Error::LoopTooLong => 10,
             Error::TooManyHandles => 11,
             Error::LoopInterrupted => 12,
+            Error::Cancelled => 13,
         }
     }
 

@@ -5,6 +5,8 @@
 #[cfg(any(test, feature = "instrument"))]
 extern crate std;
 
+#[cfg(feature = "async")]
+mod asynch;
 mod call;
 mod each;
 mod error;
@@ -17,6 +19,8 @@ mod postcard;
 mod signature;
 mod table;
 
+#[cfg(feature = "async")]
+pub use asynch::Clock;
 pub use call::{Named, Step, StepBody};
 pub use each::LoopBody;
 pub use error::{

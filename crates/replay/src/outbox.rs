@@ -279,6 +279,36 @@ impl<'m, M: Model> Table<'m, M> {
         (kept, i)
     }
 
+    /// The kept message with this index, if there are so many.
+    #[cfg(feature = "async")]
+    pub(crate) fn kept_message(&self, index: u32) -> Option<Message<'_>> {
+        if index >= self.kept() {
+            return None;
+        }
+        let mut i = 0;
+        for _ in 0..index {
+            i += 1 + self.message(i)?.2;
+        }
+        let (port, len, _) = self.message(i)?;
+        let mut number = self.number(self.read_outbox_head().parity);
+        if !planted!("nv-replay/async-number-repeats") {
+            number = number.wrapping_add(index);
+        }
+        Some(Message {
+            number,
+            port,
+            bytes: self.bytes(self.message_unit(i + 1), len as usize),
+        })
+    }
+
+    /// All kept messages were sent.
+    #[cfg(feature = "async")]
+    pub(crate) fn kept_are_sent(&self) {
+        // No commit's number: kept messages are pending whatever is committed.
+        let none = 0;
+        self.drop_messages(none)
+    }
+
     /// Stages the messages of step `seq` for its commit: `count` with those that are kept. If the
     /// head belongs to an execution that did not commit, its numbers are used again.
     fn stage_messages(&self, seq: u32, count: u32) {
