@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 /// Builds the firmware of examples/boards and tests its template, and runs two boards in QEMU
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write `adoption.boards_built`, `.boards_run` and `.resets_survived` here, as one flat JSON
-    /// object
+    /// Write `adoption.boards_built`, `.boards_run`, `.resets_survived` and `async.qemu_kills`
+    /// here, as one flat JSON object
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
 }
@@ -37,25 +37,31 @@ pub struct Args {
 struct Board {
     name: &'static str,
     target: &'static str,
-    /// It runs in QEMU, as the machine of its name.
-    runs: bool,
+    /// The images that run in QEMU, as the machine of its name.
+    runs: &'static [&'static str],
 }
 
-const fn board(name: &'static str, target: &'static str, runs: bool) -> Board {
+const fn board(name: &'static str, target: &'static str, runs: &'static [&'static str]) -> Board {
     Board { name, target, runs }
 }
 
 const BOARDS: [Board; 6] = [
-    board("esp32c3", "riscv32imc-unknown-none-elf", false),
-    board("microbit", "thumbv6m-none-eabi", true),
-    board("netduinoplus2", "thumbv7em-none-eabihf", true),
-    board("nrf52840", "thumbv7em-none-eabihf", false),
-    board("rp2350", "thumbv8m.main-none-eabihf", false),
-    board("stm32l476", "thumbv7em-none-eabihf", false),
+    board("esp32c3", "riscv32imc-unknown-none-elf", &[]),
+    board("microbit", "thumbv6m-none-eabi", &["board-microbit"]),
+    board(
+        "netduinoplus2",
+        "thumbv7em-none-eabihf",
+        &["board-netduinoplus2", TASK],
+    ),
+    board("nrf52840", "thumbv7em-none-eabihf", &[]),
+    board("rp2350", "thumbv8m.main-none-eabihf", &[]),
+    board("stm32l476", "thumbv7em-none-eabihf", &[]),
 ];
 
+/// The image whose resets are those of an async task.
+const TASK: &str = "board-netduinoplus2-task";
 const QEMU: &str = "qemu-system-arm";
-/// Resets of each board that runs.
+/// Resets of each image that runs.
 const RESETS: u32 = 100;
 /// A reset comes at most so many microseconds after a boot has begun.
 const LATEST: u64 = 20_000;
@@ -72,6 +78,7 @@ struct Done {
     built: u32,
     run: u32,
     resets: u32,
+    task_resets: u32,
 }
 
 /// The targets of the boards; one may be there twice.
@@ -107,12 +114,15 @@ fn build_and_run(project: &Project, step: &Step) -> Result<Done> {
 }
 
 impl Done {
+    /// A reset that was not survived is an error, not a figure.
     fn figures(&self) -> Figures {
-        let of = |key: &str, n: u32| (format!("adoption.{key}"), f64::from(n));
+        let of = |key: &str, n: u32| (key.to_owned(), f64::from(n));
         Figures::from([
-            of("boards_built", self.built),
-            of("boards_run", self.run),
-            of("resets_survived", self.resets),
+            of("adoption.boards_built", self.built),
+            of("adoption.boards_run", self.run),
+            of("adoption.resets_survived", self.resets),
+            of("async.qemu_kills", self.task_resets),
+            of("async.qemu_failures", 0),
         ])
     }
 }
@@ -121,7 +131,7 @@ impl Done {
 /// if one of its own files has changed since it was built last; with `long`, always.
 pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     let wanted: Vec<_> = (BOARDS.iter())
-        .filter(|b| long || b.runs || stale(project, &package(b)))
+        .filter(|b| long || !b.runs.is_empty() || stale(project, &package(b)))
         .collect();
     if let Some(why) = missing(&wanted) {
         return Ok(Outcome::Skipped(why));
@@ -136,7 +146,7 @@ fn missing(wanted: &[&Board]) -> Option<String> {
             let target = b.target;
             return Some(format!("{} needs: rustup target add {target}", b.name));
         }
-        if b.runs && !has_program(QEMU) {
+        if !b.runs.is_empty() && !has_program(QEMU) {
             return Some(format!("{QEMU} is not installed (Debian package {QEMU})"));
         }
     }
@@ -147,20 +157,23 @@ fn all(project: &Project, rebuild: bool, s: &Step) -> Result<Done> {
     let mut done = Done::default();
     for b in &BOARDS {
         let began = Instant::now();
-        if !b.runs && !rebuild && !stale(project, &package(b)) {
+        if b.runs.is_empty() && !rebuild && !stale(project, &package(b)) {
             done.remarks.push(format!("{} unchanged", b.name));
             continue;
         }
         let bytes = build(project, b, s)?;
         done.built += 1;
         let mut remark = format!("{} {bytes} bytes of flash", b.name);
-        if b.runs {
-            s.says(format!("{}: resets in QEMU", b.name));
-            let count = campaign(project, b).with_context(|| b.name)?;
-            done.run += 1;
+        for &bin in b.runs {
+            s.says(format!("{bin}: resets in QEMU"));
+            let count = campaign(project, b, bin).context(bin)?;
             done.resets += RESETS;
-            remark += &format!(", {RESETS} resets up to count {count}");
+            if bin == TASK {
+                done.task_resets += RESETS;
+            }
+            remark += &format!(", {RESETS} resets of {bin} up to count {count}");
         }
+        done.run += u32::from(!b.runs.is_empty());
         remark += &format!(" ({:.0} s)", began.elapsed().as_secs_f64());
         done.remarks.push(remark);
     }
@@ -179,9 +192,9 @@ fn target_dir(project: &Project) -> PathBuf {
     project.target.join("boards")
 }
 
-fn image(project: &Project, b: &Board) -> PathBuf {
+fn image(project: &Project, b: &Board, bin: &str) -> PathBuf {
     let dir = target_dir(project).join(b.target).join("release");
-    dir.join(format!("board-{}", b.name))
+    dir.join(bin)
 }
 
 /// Builds a board's package with its own lock file. Returns the bytes of the image that go to the
@@ -192,7 +205,7 @@ fn build(project: &Project, b: &Board, s: &Step) -> Result<u64> {
         .args(["build", "--release", "--locked"])
         .env("CARGO_TARGET_DIR", target_dir(project));
     s.run(c)?;
-    let path = image(project, b);
+    let path = image(project, b, &format!("board-{}", b.name));
     let elf = std::fs::read(&path).with_context(|| path.display().to_string())?;
     let file = object::File::parse(elf.as_slice())?;
     let bytes = file.segments().map(|s| s.file_range().1).sum();
@@ -262,8 +275,8 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// Resets the running board at random moments. Returns the last count.
-fn campaign(project: &Project, b: &Board) -> Result<u64> {
-    let socket = target_dir(project).join(format!("{}.monitor", b.name));
+fn campaign(project: &Project, b: &Board, bin: &str) -> Result<u64> {
+    let socket = target_dir(project).join(format!("{bin}.monitor"));
     let _ = std::fs::remove_file(&socket);
     let mut machine = Machine(
         Command::new(QEMU)
@@ -271,7 +284,7 @@ fn campaign(project: &Project, b: &Board) -> Result<u64> {
             .arg("-monitor")
             .arg(format!("unix:{},server=on,wait=off", socket.display()))
             .arg("-kernel")
-            .arg(image(project, b))
+            .arg(image(project, b, bin))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
