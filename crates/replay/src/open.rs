@@ -630,16 +630,15 @@ pub(crate) fn read_geometry<M: Model>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
 ) -> Result<(Geometry, bool), OpenError> {
-    let blank = match superblock::probe_view(region, sb) {
-        superblock::State::Ready(stored) => {
-            if let Err(other) = stored.agrees(sb, param::STORED) {
-                return Err(mismatch_error(&stored, sb, other));
-            }
-            false
-        }
-        state => needs_format(state)?,
-    };
-    Ok((geometry(region, &sb.params)?, blank))
+    let state = superblock::probe_view(region, sb);
+    if let superblock::State::Ready(stored) = &state
+        && let Err(other) = stored.agrees(sb, param::STORED)
+    {
+        return Err(mismatch_error(stored, sb, other));
+    }
+    // Before the state: a region that is shorter than a superblock reads as foreign.
+    let geo = geometry(region, &sb.params)?;
+    Ok((geo, needs_format(state)?))
 }
 
 /// Whether a region must be formatted, given the state of its superblock.
@@ -658,7 +657,9 @@ fn geometry<M: Model>(region: &Region<'_, M>, params: &[u32; 8]) -> Result<Geome
     let geo = Geometry::new::<M>(params).map_err(OpenError::Config)?;
     // Some bytes must remain for the pool.
     if region.len() <= geo.len {
-        return Err(OpenError::TooSmall { needed: geo.len });
+        return Err(OpenError::TooSmall {
+            needed: geo.len + 8,
+        });
     }
     Ok(geo)
 }
