@@ -185,13 +185,16 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+// The bound on `E` is that of the function: so the compiler says how to meet it, also to a program
+// that names the runtime's type before.
+impl<'m, R: Persist, M: Model, E> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
     /// Like [`Replay::open`], for a program with an environment: its drivers, which the program
     /// sets up at each boot. The runtime lends `env` to [inputs](Replay::input), to the bodies of
-    /// loops ([`Replay::env`]) and, as the [`Outlet`], to outputs. A step does not get it.
+    /// loops ([`Replay::env`]) and, as the [`Outlet`], to outputs. A step does not get it. If the
+    /// program sends nothing, write `impl Outlet for Drivers {}`.
     ///
     /// The environment is volatile: after a boot it is as the program has made it, although calls
     /// are bypassed. So it holds nothing that a program carries from one call to the next. A
@@ -208,6 +211,7 @@ where
         init: F,
     ) -> Result<Self, OpenFailure<'m, M>>
     where
+        E: Outlet,
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
         let mut place = MaybeUninit::uninit();
@@ -216,7 +220,12 @@ where
         // else refers to `place`.
         Ok(unsafe { place.assume_init() })
     }
+}
 
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
     /// The program's environment, between two calls: its drivers, to switch something or to wait.
     ///
     /// What is done here is done again in each boot until the program has passed all records. To
