@@ -20,7 +20,6 @@ use stm32f4xx_hal::{pac, prelude::*, serial::Tx};
 /// What the program keeps.
 #[derive(Persist)]
 #[repr(C)]
-#[persist(crate = nv_replay::nvmem)]
 struct Work {
     count: u32,
 }

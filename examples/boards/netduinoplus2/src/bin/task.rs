@@ -27,7 +27,6 @@ use stm32f4xx_hal::{pac, prelude::*, serial::Tx};
 /// What the task keeps.
 #[derive(Persist)]
 #[repr(C)]
-#[persist(crate = nv_replay::nvmem)]
 struct Work {
     count: u32,
 }
