@@ -1,6 +1,6 @@
 //! Errors.
 
-use crate::table::CallKind;
+use crate::table::{CallKind, VERSION, VERSION_THREADS};
 
 /// Why a step, an input or a loop did not happen. Two words, so it is returned in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,9 @@ pub enum Error {
     /// until the next open. A caught panic has the same effect if it left the body of a loop, an
     /// outlet, or a join that had committed.
     LoopInterrupted,
+    /// An argument is the key to a shared root, and a step that has entered it was given up: its
+    /// stack was forgotten. Close the region and open it again.
+    KeyInUse,
 }
 
 /// The first difference between the program and its records.
@@ -113,6 +116,7 @@ impl core::fmt::Display for Error {
             Error::LoopTooLong => "the loop has more iterations than its counter holds",
             Error::OutboxFull => "the step sends more than the outbox holds: increase outbox_bytes",
             Error::TooManyHandles => "a step can consume at most 8 handles",
+            Error::KeyInUse => "a step that was given up has the key: open the region again",
             Error::LoopInterrupted => "an error or a panic left a loop, an outlet or a join: open the region again to continue",
             Error::Other => "the step failed for a reason that the table cannot record",
         })
@@ -177,6 +181,7 @@ impl Error {
             Error::LoopTooLong => 10,
             Error::TooManyHandles => 11,
             Error::LoopInterrupted => 12,
+            Error::KeyInUse => 13,
         }
     }
 
@@ -219,9 +224,14 @@ pub enum OpenError {
     /// The region holds a replay table of another version of the format. Nothing was written:
     /// finish with the program that wrote it, or erase it.
     FormatVersion {
-        /// The version of the stored format. This crate reads version 5.
+        /// The version of the stored format. This crate reads version 5, one table, with
+        /// [`Replay`](crate::Replay), and version 6, several tables, with
+        /// [`Threads`](crate::Threads).
         stored: u16,
     },
+    /// [`Threads::share`](crate::Threads::share) was called before: close the region and open it
+    /// again.
+    Shared,
     /// The configuration is invalid.
     Config(ConfigItem),
     /// The region is smaller than the configuration and the root need.
@@ -293,11 +303,21 @@ impl core::fmt::Display for OpenError {
             OpenError::Foreign => f.write_str("the region holds data that is no replay table"),
             OpenError::Damaged(d) => write!(f, "the replay table is damaged: {d:?}"),
             OpenError::OtherFormat => f.write_str("the region holds data of another crate"),
+            OpenError::FormatVersion { stored: VERSION } => f.write_str(
+                "the region holds the replay table of one program: open it with `Replay`",
+            ),
+            OpenError::FormatVersion {
+                stored: VERSION_THREADS,
+            } => f.write_str(
+                "the region holds the replay tables of several threads: open it with `Threads`",
+            ),
             OpenError::FormatVersion { stored } => write!(
                 f,
-                "the region holds a replay table of format version {stored}, and this program reads {}",
-                crate::table::VERSION
+                "the region holds a replay table of format version {stored}, and this crate reads {VERSION} and {VERSION_THREADS}"
             ),
+            OpenError::Shared => {
+                f.write_str("the threads were handed out before: open the region again")
+            }
             OpenError::Config(why) => write!(f, "bad configuration: {why}"),
             OpenError::TooSmall { needed } => {
                 write!(f, "the region is too small: {needed} bytes are needed")

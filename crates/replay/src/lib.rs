@@ -5,6 +5,7 @@
 #[cfg(any(test, feature = "instrument"))]
 extern crate std;
 
+mod access;
 mod call;
 mod each;
 mod error;
@@ -16,7 +17,9 @@ mod outbox;
 mod postcard;
 mod signature;
 mod table;
+mod threads;
 
+pub use access::PoolAccess;
 pub use call::{Named, Step, StepBody};
 pub use each::LoopBody;
 pub use error::{
@@ -36,3 +39,4 @@ pub use signature::{Name, version};
 #[doc(hidden)]
 pub use table::pool_region;
 pub use table::{CallKind, Config};
+pub use threads::{Member, Place, PlacesOf, Thread, Threads, last_committed_of};

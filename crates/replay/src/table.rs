@@ -636,6 +636,8 @@ impl RecordView {
 pub(crate) const KIND: [u8; 4] = *b"RPLY";
 /// Version of the format.
 pub(crate) const VERSION: u16 = 5;
+/// Version of the format with the tables of several threads.
+pub(crate) const VERSION_THREADS: u16 = 6;
 /// Units of a run's or a loop's state: the start word and two upper counters.
 pub(crate) const STATE: usize = 3;
 
@@ -695,6 +697,8 @@ pub(crate) mod param {
     pub const UNIT: usize = 4;
     /// Bytes of the whole region.
     pub const LEN: usize = 5;
+    /// Several threads only: the number of tables, and in the second byte that of shared roots.
+    pub const THREADS: usize = 7;
 
     /// The parameters for which the stored value counts, not today's configuration: sizes of the
     /// table, and of the pool's journal.
@@ -812,6 +816,49 @@ pub(crate) fn superblock<M: Model>(
         fingerprint,
         params,
     }
+}
+
+/// Several threads: the number of tables, which is that of the pool's contexts, and of its shared
+/// roots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ThreadCount {
+    pub tables: usize,
+    pub shared: usize,
+}
+
+impl ThreadCount {
+    /// The parameter of a superblock.
+    pub fn encode(self) -> u32 {
+        (self.tables | self.shared << 8) as u32
+    }
+    /// `None` if a parameter cannot be one.
+    pub fn decode(param: u32) -> Option<ThreadCount> {
+        let count = ThreadCount {
+            tables: (param & 0xff) as usize,
+            shared: (param >> 8) as usize,
+        };
+        let possible = (2..=pmem_tx::MAX_CONTEXTS).contains(&count.tables) && count.shared < 256;
+        (possible && count.encode() == param).then_some(count)
+    }
+}
+
+/// The superblock of the tables of several threads, all of this configuration, with a pool behind
+/// them, in a region of `len` bytes.
+pub(crate) fn superblock_of_threads<M: Model>(
+    c: &Config,
+    count: ThreadCount,
+    pool: Option<pmem_tx::Config>,
+    len: usize,
+    fingerprint: u64,
+) -> Superblock {
+    let pool = pool.unwrap_or_else(|| {
+        let tables = c.table_bytes::<M>().saturating_mul(count.tables);
+        pmem_tx::Config::for_len(len.saturating_sub(tables))
+    });
+    let mut sb = superblock::<M>(c, Some(pool), len, fingerprint);
+    sb.version = VERSION_THREADS;
+    sb.params[param::THREADS] = count.encode();
+    sb
 }
 
 /// For inspection tools: the offset of the pool behind a table, and a superblock that describes
