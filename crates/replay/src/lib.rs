@@ -39,4 +39,4 @@ pub use signature::{Name, version};
 #[doc(hidden)]
 pub use table::pool_region;
 pub use table::{CallKind, Config};
-pub use threads::{Member, Place, PlacesOf, Thread, Threads, last_committed_of};
+pub use threads::{Member, Place, PlacesOf, Thread, ThreadRoots, Threads, last_committed_of};

@@ -206,6 +206,10 @@ pub trait PlacesOf: ContextsOf {
     ) -> Self::Places<'c, M>;
 }
 
+/// The roots of several threads: a [`Sharing`]. Sealed by its supertrait.
+pub trait ThreadRoots: Roots {}
+impl<S: SharedRoots, C: PlacesOf> ThreadRoots for Sharing<S, C> {}
+
 /// What places are made from.
 pub(crate) struct Parts<'c, 't, M> {
     region: &'t Region<'c, M>,
@@ -291,13 +295,13 @@ fn geometry<M: Model>(
     Ok(geo)
 }
 
-impl<'m, S: SharedRoots, C: PlacesOf, M: Model> Threads<'m, Sharing<S, C>, M>
+impl<'m, T: ThreadRoots, M: Model> Threads<'m, T, M>
 where
     M::Unit: Width,
 {
     const COUNT: ThreadCount = ThreadCount {
-        tables: <Sharing<S, C> as Roots>::COUNT,
-        shared: <Sharing<S, C> as Roots>::SHARED,
+        tables: T::COUNT,
+        shared: T::SHARED,
     };
 
     /// Opens the threads' memory in `region`. Formats a blank region, with the roots that `init`
@@ -321,10 +325,10 @@ where
         init: F,
     ) -> Result<Self, OpenFailure<'m, M>>
     where
-        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<<Sharing<S, C> as Roots>::Init<'p>, pmem_tx::Error>,
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<T::Init<'p>, pmem_tx::Error>,
     {
         let tables = Self::COUNT.tables;
-        let fingerprint = <Sharing<S, C> as Roots>::fingerprint();
+        let fingerprint = T::fingerprint();
         let len = region.len();
         let mut sb = table::superblock_of_threads::<M>(&table, Self::COUNT, pool, len, fingerprint);
         let read = open::read_superblock(&region, &mut sb)
@@ -358,7 +362,7 @@ where
             }
             Ok::<_, OpenError>((move |n: usize| numbers.get(n).copied().unwrap_or(0), ()))
         };
-        let mounted = Pool::<Sharing<S, C>, M>::mount_embedded(
+        let mounted = Pool::<T, M>::mount_embedded(
             &mut storage,
             pool_region,
             &sb.params,
@@ -387,6 +391,26 @@ where
         })
     }
 
+    /// Counts the pool's objects. Objects that a thread or a record holds count as unreachable.
+    ///
+    /// **Power loss**: changes only scratch words. **Errors**: reachable data is damaged. After an
+    /// audit no place is handed out; close and open the region.
+    pub fn audit(&mut self) -> Result<pmem_tx::Audit, OpenError> {
+        self.shared = true;
+        self.pool.audit().map_err(OpenError::Pool)
+    }
+
+    /// Closes the pool and returns the region. Writes nothing.
+    pub fn close(self) -> Region<'m, M> {
+        // Dropping the rest drops the pool, which has the other part of the region.
+        self.region
+    }
+}
+
+impl<'m, S: SharedRoots, C: PlacesOf, M: Model> Threads<'m, Sharing<S, C>, M>
+where
+    M::Unit: Width,
+{
     /// The threads' places, and the keys to the shared roots. Open those places whose threads are
     /// to run; the others stay reserved.
     ///
@@ -404,7 +428,7 @@ where
         }
         self.shared = true;
         let mut with_records = 0u8;
-        for n in 0..Self::COUNT.tables {
+        for n in 0..C::COUNT {
             let found = table_of(&self.region, &self.geo, n).scan(&mut |_, _| {});
             let cursor = found.map_err(OpenError::Damaged)?.cursor;
             if cursor.at != cursor.end || planted!("nv-replay/reserved-place-holds-reclaim-up") {
@@ -428,21 +452,6 @@ where
             with_records,
         };
         Ok((C::places(contexts, &parts), keys))
-    }
-
-    /// Counts the pool's objects. Objects that a thread or a record holds count as unreachable.
-    ///
-    /// **Power loss**: changes only scratch words. **Errors**: reachable data is damaged. After an
-    /// audit no place is handed out; close and open the region.
-    pub fn audit(&mut self) -> Result<pmem_tx::Audit, OpenError> {
-        self.shared = true;
-        self.pool.audit().map_err(OpenError::Pool)
-    }
-
-    /// Closes the pool and returns the region. Writes nothing.
-    pub fn close(self) -> Region<'m, M> {
-        // Dropping the rest drops the pool, which has the other part of the region.
-        self.region
     }
 }
 
