@@ -300,7 +300,7 @@ where
     /// # Safety
     /// The pool was walked when it was opened with a resolver. Since then every transaction has run
     /// in a context from [`Pool::share_apart`], and [`Context::reclaim`] was not called. `session`
-    /// is this context's.
+    /// is this context's. No other context is in a call of this function.
     #[doc(hidden)]
     pub unsafe fn adopt_unspent<O: Ret>(
         &mut self,
@@ -311,7 +311,7 @@ where
         if bytes.len() != O::BYTES {
             return Err(Error::Invalid(Invalid::Bits(core::any::type_name::<O>())));
         }
-        M::exclusive(|| adopt_unowned(self.core, bytes, session, spent))
+        adopt_unowned(self.core, bytes, session, spent)
     }
 
     /// [`Pool::reclaim`] while transactions of other contexts run.

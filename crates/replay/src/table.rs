@@ -861,20 +861,28 @@ pub(crate) fn superblock_of_threads<M: Model>(
     sb
 }
 
-/// For inspection tools: the offset of the pool behind a table, and a superblock that describes
+/// For inspection tools: the offset of the pool behind the tables, and a superblock that describes
 /// this pool alone.
 #[doc(hidden)]
 pub fn pool_region(sb: &Superblock) -> Option<(usize, Superblock)> {
+    let count = match (sb.kind, sb.version) {
+        (KIND, VERSION) => ThreadCount {
+            tables: 1,
+            shared: 0,
+        },
+        (KIND, VERSION_THREADS) => ThreadCount::decode(sb.params[param::THREADS])?,
+        _ => return None,
+    };
     let table = match sb.params[param::UNIT] {
-        _ if (sb.kind, sb.version) != (KIND, VERSION) => return None,
         2 => Geometry::new::<InOrder16>(&sb.params),
         4 => Geometry::new::<InOrder32>(&sb.params),
         _ => return None,
     };
-    let at = table.ok()?.len - Superblock::BYTES;
+    let at = (table.ok()?.len - Superblock::BYTES).checked_mul(count.tables)?;
     let mut pool = *sb;
-    // The pool has one context.
-    pool.params[param::TABLE] = 1;
+    // As in a pool of its own: the contexts and the shared roots.
+    pool.params[param::TABLE] = count.tables as u32;
+    pool.params[param::THREADS] = count.shared as u32;
     pool.params[param::LEN] = pool.params[param::LEN].checked_sub(u32::try_from(at).ok()?)?;
     Some((at, pool))
 }

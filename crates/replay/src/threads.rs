@@ -52,7 +52,7 @@
 //! | while a place takes another version | the old run, whole, or the new one |
 
 use crate::access::PoolAccess;
-use crate::error::{Damage, Error, OpenError, OpenFailure};
+use crate::error::{ConfigItem, Damage, Error, OpenError, OpenFailure};
 use crate::open::{self, Options, Replay, ScanResult};
 use crate::outbox::{AnyOutlet, OutboxAction, Outlet, Queue, outbox_action};
 use crate::signature::Twins;
@@ -168,9 +168,16 @@ where
         bytes: &[u8],
         spent: &mut dyn FnMut(u32) -> bool,
     ) -> Result<O, pmem_tx::Error> {
-        // SAFETY: invariant "Reclaim after replay": `Threads::open` has walked the pool, and this
-        // thread has not passed its records, so nobody has reclaimed.
-        unsafe { self.context.adopt_unspent(bytes, self.session, spent) }
+        let mut adopt = || {
+            // SAFETY: invariant "Reclaim after replay": `Threads::open` has walked the pool, and
+            // this thread has not passed its records, so nobody has reclaimed. Adoptions exclude
+            // each other.
+            unsafe { self.context.adopt_unspent(bytes, self.session, spent) }
+        };
+        if planted!("nv-replay/adopts-without-exclusion") {
+            return adopt();
+        }
+        M::exclusive(adopt)
     }
     fn all_passed(&mut self) {
         if !self.counted {
@@ -182,6 +189,9 @@ where
             self.replaying.set(left);
             left == 0
         });
+        if planted!("nv-replay/last-live-thread-reclaims-nothing") {
+            return;
+        }
         if last || planted!("nv-replay/first-live-thread-reclaims") {
             // SAFETY: invariant "Reclaim after replay": every table's records were passed, so
             // nothing is adopted from now on.
@@ -223,11 +233,15 @@ pub(crate) struct Parts<'c, 't, M> {
 
 impl<'c, M: Model> Parts<'c, '_, M> {
     fn place<R>(&self, n: usize, context: Context<'c, R, M>) -> Place<'c, R, M> {
+        let mut session = self.session + n as u32;
+        if planted!("nv-replay/threads-share-a-session") {
+            session = self.session;
+        }
         Place {
             table: table_of(self.region, &self.geo, n),
             member: Member {
                 context,
-                session: self.session + n as u32,
+                session,
                 replaying: self.replaying,
                 counted: self.with_records >> n & 1 != 0,
             },
@@ -261,6 +275,9 @@ places! {
 
 /// Bytes from one table to the next.
 fn stride(geo: &Geometry) -> usize {
+    if planted!("nv-replay/tables-overlap") {
+        return geo.len - Superblock::BYTES - 8;
+    }
     geo.len - Superblock::BYTES
 }
 
@@ -350,6 +367,9 @@ where
             if blank {
                 superblock::begin(&mut region, &sb);
                 for n in 0..tables {
+                    if n > 0 && planted!("nv-replay/one-table-formatted") {
+                        break;
+                    }
                     table_of(&region, &geo, n).format(0);
                 }
             }
@@ -423,7 +443,7 @@ where
     /// number is left.
     #[allow(clippy::type_complexity)]
     pub fn share(&mut self) -> Result<(C::Places<'_, M>, S::Keys<'_, M::Unit>), OpenError> {
-        if self.shared {
+        if self.shared && !planted!("nv-replay/threads-handed-out-twice") {
             return Err(OpenError::Shared);
         }
         self.shared = true;
@@ -505,7 +525,9 @@ where
             return Err(OpenError::Keep(Error::WrongPool));
         }
         let (mut sent, mut resend) = (0, None);
-        if env.discards() {
+        if planted!("nv-replay/thread-keeps-its-messages") {
+            sent = 0;
+        } else if env.discards() {
             table.drop_messages(found.committed)
         } else if table
             .drain(found.committed, &mut sent, &mut |m| env.send(m))
@@ -542,7 +564,8 @@ impl<M: Model> Table<'_, M> {
     /// **Power loss**: the old version or this one; there are no records either way. **Cost**: at
     /// most two stores.
     fn begin_unused(&self, found: &ScanResult, version: u16) {
-        if found.run.version::<M>() == version {
+        if found.run.version::<M>() == version || planted!("nv-replay/reserved-place-keeps-version")
+        {
             return;
         }
         let area = u32::from(found.run.second::<M>()) << (Self::COUNTER_BITS - 1);
@@ -598,6 +621,7 @@ impl<'m, M: Model> Tables<'m, M> {
             Some(count) if same(param::UNIT) && same(param::LEN) => {
                 geometry(&region, &sb, count.tables).map(|geo| (geo, count.tables))
             }
+            _ if !same(param::UNIT) => Err(OpenError::Config(ConfigItem::Unit)),
             _ => Err(OpenError::Damaged(Damage::Superblock)),
         };
         match read {
