@@ -552,6 +552,8 @@ where
         };
         if let Some(n) = keep {
             rt.restart(n, &found, version)?;
+            // A single program's reclaim ends with a fence. Here another thread may be the last.
+            rt.table.fence();
         }
         rt.check_live();
         Ok(rt)
