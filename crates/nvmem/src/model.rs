@@ -93,6 +93,13 @@ pub unsafe trait Model: Sized + 'static {
     fn section<R>(f: impl FnOnce() -> R) -> R {
         f()
     }
+    /// Runs `f` once, excluding other calls of this function. `f` may take long and calls no
+    /// [`Model::section`].
+    #[doc(hidden)]
+    #[inline(always)]
+    fn exclusive<R>(f: impl FnOnce() -> R) -> R {
+        Self::section(f)
+    }
 }
 
 /// FRAM behind a 16-bit core, such as the MSP430FR5994. Units of 2 bytes, in program order; a `u32`

@@ -778,14 +778,25 @@ impl<A: Arg, O, M: Model> Prepared<'_, A, O, M> {
 ///
 /// Sections are never nested.
 ///
+/// [`Section::exclusive`] is for the one task whose length does depend on the pool: in a replay, a
+/// thread of `nv-replay` checks an object that a recorded result owns. All of these together check
+/// each object at most once in a boot. By default that is a section. A kernel may override it with
+/// a mutex, or lock its scheduler and leave the interrupts on.
+///
 /// # Safety
 /// `with` calls `f` exactly once, on this thread, before it returns, and does not unwind by itself.
 /// Of two calls in any threads, interrupts or cores, one `f` ends before the other begins, and the
 /// second sees everything the first wrote. So a section is a barrier for the compiler and, with
-/// several cores, for the memory.
+/// several cores, for the memory. The same holds for `exclusive` and other calls of `exclusive`.
 pub unsafe trait Section: 'static {
     /// Runs `f` while no other context of the pool is in a section.
     fn with<R>(f: impl FnOnce() -> R) -> R;
+    /// Runs `f` while no other context of the pool is in a call of this function. Other contexts may
+    /// be in sections meanwhile; `f` enters none.
+    #[inline(always)]
+    fn exclusive<R>(f: impl FnOnce() -> R) -> R {
+        Self::with(f)
+    }
 }
 
 /// The model `M`, for a pool whose contexts may preempt each other anywhere outside of a section
@@ -834,6 +845,10 @@ unsafe impl<M: Model, S: Section> Model for Preempted<M, S> {
     #[inline(always)]
     fn section<R>(f: impl FnOnce() -> R) -> R {
         S::with(f)
+    }
+    #[inline(always)]
+    fn exclusive<R>(f: impl FnOnce() -> R) -> R {
+        S::exclusive(f)
     }
 }
 

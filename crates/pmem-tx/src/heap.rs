@@ -90,13 +90,19 @@ struct Search {
 }
 
 impl<M: Model> Core<'_, M> {
+    /// Whether `off` is an offset at which a block may begin.
+    #[inline(always)]
+    pub fn may_begin_block(&self, off: usize) -> bool {
+        // An offset before the heap wraps around and fails the comparison.
+        let from = off.wrapping_sub(self.geo.heap);
+        from < self.geo.end - self.geo.heap && from.is_multiple_of(GRANULE)
+    }
+
     /// The block whose header is at `off`. `None` if `off` or the word stored there cannot be a
     /// block header.
     #[inline(never)]
     pub fn block(&self, off: usize) -> Option<Block> {
-        // An offset before the heap wraps around and fails the comparison.
-        let from = off.wrapping_sub(self.geo.heap);
-        if from >= self.geo.end - self.geo.heap || !from.is_multiple_of(GRANULE) {
+        if !self.may_begin_block(off) {
             return None;
         }
         // SAFETY: invariant "The chain is whole": inside the heap and aligned; blocks are only lent

@@ -251,19 +251,21 @@ where
     /// The pool is formatted unless it is `ready`.
     ///
     /// `params` are those of [`Config::params`], as stored or as they would be stored. After they
-    /// were checked, and before anything is written, `resolve` returns the number of the last
-    /// committed transaction, and a value that is returned to the caller.
+    /// were checked, and before anything is written, `resolve` returns a function that gives the
+    /// number of a context's last committed transaction, and a value that is returned to the
+    /// caller.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn mount_embedded<'p, F, T, E: From<OpenError>>(
+    pub fn mount_embedded<'p, F, C, T, E: From<OpenError>>(
         storage: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         params: &[u32; 8],
         ready: bool,
-        resolve: impl FnOnce() -> Result<(u32, T), E>,
+        resolve: impl FnOnce() -> Result<(C, T), E>,
         init: F,
     ) -> Result<(&'p mut Self, T), E>
     where
+        C: Fn(usize) -> u32,
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
         let at = storage.as_mut_ptr();
@@ -281,7 +283,7 @@ where
             Self::format(core, all, init).map_err(OpenError::Init)?;
         }
         let mut w = Walk::resume(core);
-        Self::recover(core, all, Some(&|_| committed), Some(&mut w)).map_err(OpenError::Damaged)?;
+        Self::recover(core, all, Some(&committed), Some(&mut w)).map_err(OpenError::Damaged)?;
         w.check_all::<R>()?;
         core.mark_walked(all);
         Ok((pool, extra))
@@ -685,20 +687,7 @@ where
         if bytes.len() != O::BYTES {
             return Err(Error::Invalid(Invalid::Bits(core::any::type_name::<O>())));
         }
-        let session = self.core.session()?;
-        let mut w = AdoptVisitor {
-            walk: Walk::resume(&self.core),
-            spent,
-            last_spent: false,
-            complete: false,
-        };
-        // SAFETY: invariant "Sole owner": the walk accepts a handle only if nothing owns its object
-        // yet, neither an object of the pool nor a handle of this session; a spent one gets session
-        // 0, which no pool has.
-        let r = unsafe { O::decode(bytes, session, &mut w) };
-        let r = r.and_then(|o| w.walk.check_pending().map(|()| o));
-        w.complete = r.is_ok();
-        Ok(r?)
+        adopt_unowned(&self.core, bytes, self.core.session()?, spent)
     }
 
     /// Walks from the roots again, as at open. Afterwards results can be adopted and objects
@@ -744,6 +733,32 @@ where
         w.check_all::<R>()?;
         Ok(w.count())
     }
+}
+
+/// Restores a result from its bytes: its handles lead to objects that the last walk has found
+/// without an owner, or are `spent`.
+///
+/// **Errors**: those of [`Pool::adopt_unspent`].
+#[inline(always)]
+pub(crate) fn adopt_unowned<O: Ret, M: Model>(
+    core: &Core<'_, M>,
+    bytes: &[u8],
+    session: u32,
+    spent: &mut dyn FnMut(u32) -> bool,
+) -> Result<O, Error> {
+    let mut w = AdoptVisitor {
+        walk: Walk::resume(core),
+        spent,
+        last_spent: false,
+        complete: false,
+    };
+    // SAFETY: invariant "Sole owner": the walk accepts a handle only if nothing owns its object
+    // yet, neither an object of the pool nor a handle of this session; a spent one gets session 0,
+    // which no pool has.
+    let r = unsafe { O::decode(bytes, session, &mut w) };
+    let r = r.and_then(|o| w.walk.check_pending().map(|()| o));
+    w.complete = r.is_ok();
+    Ok(r?)
 }
 
 /// Shows the handles of a recorded result to the walk, except the spent ones.
@@ -951,11 +966,17 @@ pub(crate) mod session {
     const LAST: u32 = u32::MAX - (1 << 20);
 
     /// Takes the next number, if one is left.
-    #[cfg(target_has_atomic = "32")]
     pub(crate) fn next() -> Option<u32> {
+        take(1)
+    }
+
+    /// Takes the next `count` numbers, at most some hundreds, if they are left; returns the first.
+    #[cfg(target_has_atomic = "32")]
+    #[inline(always)]
+    pub(crate) fn take(count: u32) -> Option<u32> {
         use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
         static NEXT: AtomicU32 = AtomicU32::new(1);
-        let n = NEXT.fetch_add(1, Relaxed);
+        let n = NEXT.fetch_add(count, Relaxed);
         if n > LAST {
             NEXT.store(LAST + 1, Relaxed);
             return None;
@@ -963,16 +984,17 @@ pub(crate) mod session {
         Some(n)
     }
 
-    /// Takes the next number, if one is left.
+    /// Takes the next `count` numbers, at most some hundreds, if they are left; returns the first.
     #[cfg(not(target_has_atomic = "32"))]
-    pub(crate) fn next() -> Option<u32> {
+    #[inline(always)]
+    pub(crate) fn take(count: u32) -> Option<u32> {
         use core::cell::Cell;
         use critical_section::{Mutex, with};
         static NEXT: Mutex<Cell<u32>> = Mutex::new(Cell::new(1));
         with(|cs| {
             let c = NEXT.borrow(cs);
             let n = c.get();
-            c.set(n + u32::from(n <= LAST));
+            c.set(if n <= LAST { n + count } else { n });
             (n <= LAST).then_some(n)
         })
     }

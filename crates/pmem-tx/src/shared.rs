@@ -37,15 +37,16 @@
 //! - An object has one owner, whichever root that is: the walk from the roots starts at the shared
 //!   ones, too, and refuses a second owner.
 
+use crate::context::Context;
 use crate::context::{Core, flag};
 use crate::error::Error;
-use crate::pool::{ContextsOf, Pool, Roots, init_root, walk_one};
+use crate::pool::{ContextsOf, Pool, Roots, adopt_unowned, init_root, session, walk_one};
 use crate::ptr::Width;
 use crate::tx::{Root, Tx};
 use crate::walk::Walk;
 use core::cell::Cell;
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, type_hash};
+use nvmem::cross::{Arg, Ret, type_hash};
 use nvmem::{Invalid, Model, Persist, planted};
 
 /// The roots of a pool whose contexts share some: `Pool<Sharing<(Board,), Contexts<(Ui, Radio)>>>`.
@@ -125,7 +126,7 @@ pub unsafe trait SharedRoots {
     fn keys<'c, M: Model>(
         first: usize,
         core: &'c Core<'c, M>,
-        session: u32,
+        sessions: (u32, u8),
     ) -> Option<Self::Keys<'c, M::Unit>>
     where
         M::Unit: Width;
@@ -138,7 +139,10 @@ pub unsafe trait SharedRoots {
 /// the lock of the root.
 pub struct Shared<'c, S, W: Width = u32> {
     off: W::Off,
+    /// The first session number in which it is valid, and how many there are: more than one where
+    /// each context has a number of its own.
     session: u32,
+    sessions: u8,
     index: u8,
     /// A transaction that has this key has not ended.
     in_use: Cell<bool>,
@@ -157,13 +161,14 @@ impl<'c, S, W: Width> Shared<'c, S, W> {
         first: usize,
         i: usize,
         core: &'c Core<'c, M>,
-        session: u32,
+        (session, sessions): (u32, u8),
     ) -> Option<Self> {
         // SAFETY: invariant "Headers are never content": the root word of an entry of the table.
         let off = unsafe { core.load(core.geo.root(first + i, Core::<M>::UNIT)) };
         Some(Shared {
             off: W::off(off)?,
             session,
+            sessions,
             index: i as u8,
             in_use: Cell::new(false),
             _pool: PhantomData,
@@ -180,7 +185,8 @@ unsafe impl<S: Persist, W: Width> Arg for &mut Shared<'_, S, W> {
     const TYPE: u64 = type_hash::<S>("shared");
     const OWNED: usize = 0;
     fn of_session(&self, session: u32) -> bool {
-        self.session == session || planted!("pmem-tx/shared-of-any-pool")
+        let own = session.wrapping_sub(self.session) < self.sessions.into();
+        own || planted!("pmem-tx/shared-of-any-pool")
     }
     fn in_use(&self) -> bool {
         self.in_use.get() && !planted!("pmem-tx/shared-in-use-ignored")
@@ -246,8 +252,77 @@ where
         }
         let session = core.session()?;
         // The roots were checked at open.
-        let keys = S::keys(C::COUNT, core, session).ok_or(Error::WrongPool)?;
+        let keys = S::keys(C::COUNT, core, (session, 1)).ok_or(Error::WrongPool)?;
         Ok((C::each(core, states), keys))
+    }
+
+    /// [`Pool::share`] for a caller that was opened with a resolver and gives each context a
+    /// session number of its own, so that no context takes another one's handles. Context `n` has
+    /// the returned number and `n`. The keys are valid in all of them.
+    ///
+    /// **Errors**: those of [`Pool::share`].
+    #[doc(hidden)]
+    #[allow(clippy::type_complexity)]
+    pub fn share_apart(&mut self) -> Result<(C::Each<'_, M>, S::Keys<'_, M::Unit>, u32), Error> {
+        let (core, states) = (&self.core, &self.states);
+        if states.as_ref().iter().any(|s| s.level() > 0) {
+            return Err(Error::Unfinished);
+        }
+        let count = C::COUNT as u8;
+        let first = session::take(count.into()).ok_or(Error::Sessions)?;
+        let keys = S::keys(C::COUNT, core, (first, count)).ok_or(Error::WrongPool)?;
+        Ok((C::each(core, states), keys, first))
+    }
+}
+
+/// For the runtime of one thread among several.
+impl<'c, R: Persist, M: Model> Context<'c, R, M>
+where
+    M::Unit: Width,
+{
+    /// The same context, for a shorter time.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn reborrow(&mut self) -> Context<'_, R, M> {
+        Context {
+            core: self.core,
+            others: self.others,
+            s: self.s,
+            _r: PhantomData,
+        }
+    }
+
+    /// [`Pool::adopt_unspent`] while transactions of other contexts run. The handles get the number
+    /// `session`, that of this context.
+    ///
+    /// **Errors**: as there.
+    ///
+    /// # Safety
+    /// The pool was walked when it was opened with a resolver. Since then every transaction has run
+    /// in a context from [`Pool::share_apart`], and [`Context::reclaim`] was not called. `session`
+    /// is this context's. No other context is in a call of this function.
+    #[doc(hidden)]
+    pub unsafe fn adopt_unspent<O: Ret>(
+        &mut self,
+        bytes: &[u8],
+        session: u32,
+        spent: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<O, Error> {
+        if bytes.len() != O::BYTES {
+            return Err(Error::Invalid(Invalid::Bits(core::any::type_name::<O>())));
+        }
+        adopt_unowned(self.core, bytes, session, spent)
+    }
+
+    /// [`Pool::reclaim`] while transactions of other contexts run.
+    ///
+    /// # Safety
+    /// As for [`Context::adopt_unspent`]. Nothing is adopted from now on.
+    #[doc(hidden)]
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn reclaim(&mut self) -> usize {
+        Walk::resume(self.core).reclaim_preempted()
     }
 }
 
@@ -288,12 +363,12 @@ macro_rules! shared_roots {
             fn keys<'c, Md: Model>(
                 first: usize,
                 core: &'c Core<'c, Md>,
-                session: u32,
+                sessions: (u32, u8),
             ) -> Option<Self::Keys<'c, Md::Unit>>
             where
                 Md::Unit: Width,
             {
-                Some(($(Shared::<$s, _>::new(first, $i, core, session)?,)+))
+                Some(($(Shared::<$s, _>::new(first, $i, core, sessions)?,)+))
             }
         }
     )*};

@@ -152,9 +152,10 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Claims the object of type `T` at `off` for a root, to be checked.
     #[inline(always)]
     pub fn claim_root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
-        match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
-            Some(b) if b.is(BlockKind::Object) && self.claim(off, b, Target::of::<T>()) => Ok(()),
-            _ => Err(Invalid::Handle(family(Core::<M>::UNIT, false))),
+        if self.claim(off, false, Target::of::<T>()) {
+            Ok(())
+        } else {
+            Err(Invalid::Handle(family(Core::<M>::UNIT, false)))
         }
     }
 
@@ -170,11 +171,32 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         }
     }
 
-    /// Claims the block `b` with its payload at `off` for an owner, to be checked as `k`. False if
-    /// it cannot be claimed.
+    /// Claims the object, or the cell, with its payload at `off` for an owner, to be checked as `k`.
+    /// False if it cannot be claimed.
+    ///
+    /// The mark is tested before the header is loaded. A block that was in use at `begin` and has no
+    /// owner stays as it is, because no transaction reaches it. At any other place contexts that run
+    /// by now may have put a free block or an object's bytes.
     #[inline(never)]
-    fn claim(&mut self, off: usize, b: Block, k: Target) -> bool {
-        let header = off - Core::<M>::UNIT;
+    fn claim(&mut self, off: usize, cell: bool, k: Target) -> bool {
+        let header = off.wrapping_sub(Core::<M>::UNIT);
+        if !self.core.may_begin_block(header) {
+            return false;
+        }
+        let mut owned = self.mark(header) != UNOWNED;
+        if planted!("pmem-tx/walk-allows-two-owners") {
+            owned = self.mark(header) == NONE;
+        }
+        if owned && !planted!("pmem-tx/walk-trusts-handles") {
+            return false;
+        }
+        let Some(b) = self.core.block(header) else {
+            return false;
+        };
+        // A handle to a cell must lead to a cell, and a handle to an object to an object.
+        if b.is(BlockKind::Cell) != cell {
+            return false;
+        }
         if planted!("pmem-tx/walk-trusts-handles") {
             self.set_mark(header, DONE);
             return true;
@@ -185,13 +207,6 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             k.size
         };
         if b.bytes() != Block::bytes_for(payload, Core::<M>::UNIT) {
-            return false;
-        }
-        let mut owned = self.mark(header) != UNOWNED;
-        if planted!("pmem-tx/walk-allows-two-owners") {
-            owned = self.mark(header) == NONE;
-        }
-        if owned {
             return false;
         }
         let Some(i) = self.type_index(k) else {
@@ -270,6 +285,35 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         n
     }
 
+    /// Frees the blocks without an owner while other contexts run; returns their number. Nobody
+    /// adopts a block any more.
+    ///
+    /// Finds them by their marks, not by the chain, which other contexts change meanwhile.
+    ///
+    /// **Power loss**: the next walk frees the others. **Cost**: one store a block, each in a
+    /// section; a load of each byte of marks.
+    pub fn reclaim_preempted(&mut self) -> usize {
+        let core = self.core;
+        let (mut n, mut header) = (0, core.geo.heap);
+        while header < core.geo.end {
+            if self.mark(header) == UNOWNED {
+                // Once the block is free, other bytes may lie at its header.
+                self.set_mark(header, NONE);
+                M::section(|| {
+                    if let Some(b) = core.block(header) {
+                        n += 1;
+                        // SAFETY: invariant "Sole owner": a block header; no root leads to it, and
+                        // no handle of this session.
+                        unsafe { core.store(header, b.becomes(BlockKind::Free)) }
+                    }
+                });
+            }
+            header += GRANULE;
+        }
+        core.fence();
+        n
+    }
+
     /// Counts blocks and bytes.
     pub fn count(&self) -> Audit {
         let mut a = Audit::default();
@@ -299,13 +343,10 @@ impl<M: Model> Visit for Walk<'_, '_, M> {
         if cell > 1 {
             return Err(Invalid::Family(f.family));
         }
-        let off = value as usize;
-        match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
-            // A handle to a cell must lead to a cell, and a handle to an object to an object.
-            Some(b) if b.is(BlockKind::Cell) == (cell == 1) && self.claim(off, b, f.target) => {
-                Ok(())
-            }
-            _ => Err(Invalid::Handle(f.family)),
+        if self.claim(value as usize, cell == 1, f.target) {
+            Ok(())
+        } else {
+            Err(Invalid::Handle(f.family))
         }
     }
 }

@@ -26,6 +26,7 @@
 //! waits, so nobody else moves its cursor. The state of a loop is borrowed across the `await` of
 //! its body, so it has one address as long as the loop runs (invariant "A loop's own runtime").
 
+use crate::access::PoolAccess;
 use crate::call::Named;
 use crate::each::{ENDLESS, Loop, LoopGuard};
 use crate::error::{Error, Mismatch};
@@ -63,7 +64,7 @@ impl<C: Clock> Clock for &mut C {
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,
 {
@@ -303,7 +304,7 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Named<'_, 'm, R, M, E, P>
 where
     M::Unit: Width,
 {
@@ -332,7 +333,7 @@ where
     /// [`Replay::each_async`] with this name. **Errors**: as there.
     pub async fn each_async<F>(self, range: Range<u32>, body: F) -> Result<(), Error>
     where
-        F: AsyncFn(&mut Replay<'m, R, M, E>, u32) -> Result<(), Error>,
+        F: AsyncFn(&mut Replay<'m, R, M, E, P>, u32) -> Result<(), Error>,
     {
         self.rt.each_async_named(self.name, range, body).await
     }
@@ -340,7 +341,7 @@ where
     /// [`Replay::forever_async`] with this name. **Errors**: as there.
     pub async fn forever_async<F>(self, body: F) -> Result<Infallible, Error>
     where
-        F: AsyncFn(&mut Replay<'m, R, M, E>, u32) -> Result<(), Error>,
+        F: AsyncFn(&mut Replay<'m, R, M, E, P>, u32) -> Result<(), Error>,
     {
         self.rt.forever_async_named(self.name, body).await
     }

@@ -54,6 +54,7 @@
 //! damaged record is an error, never an invalid value. Handles come back only through the slow
 //! path, which lets the pool adopt each handle at most once (invariant "Held once").
 
+use crate::access::PoolAccess;
 use crate::each::Loop;
 use crate::error::{Error, Mismatch, StepError};
 use crate::join::{Commit, Committed, commit_joined, no_join, no_join_of};
@@ -67,7 +68,7 @@ use core::ops::Deref;
 use nvmem::cross::{Arg, Ret, UNKNOWN_LENGTH};
 use nvmem::persist::NoHandles;
 use nvmem::{InOrder32, Model, Persist, Plain, planted};
-use pmem_tx::{Root, Tx, Width};
+use pmem_tx::{Pool, Root, Tx, Width};
 
 /// A running step: the token of its transaction (to which it dereferences) and access to the
 /// outbox.
@@ -133,7 +134,7 @@ pub type StepBody<R, M, A, O> = for<'p> fn(
     <A as Arg>::In<'p>,
 ) -> Result<O, pmem_tx::Error>;
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,
 {
@@ -189,7 +190,7 @@ where
     /// call is in the source does not count, so two calls of one kind, of equal types and equal
     /// arguments need names, or nobody notices when a new program swaps them.
     #[inline(always)]
-    pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M, E> {
+    pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M, E, P> {
         Named {
             rt: self,
             name: name.into(),
@@ -213,7 +214,7 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,
 {
@@ -380,15 +381,15 @@ where
 
 /// A call with a name, from [`Replay::named`].
 #[must_use = "a name belongs to the call that follows it"]
-pub struct Named<'a, 'm, R: Persist, M: Model = InOrder32, E = AnyOutlet<'m>>
+pub struct Named<'a, 'm, R: Persist, M: Model = InOrder32, E = AnyOutlet<'m>, P = Pool<'m, R, M>>
 where
     M::Unit: Width,
 {
-    pub(crate) rt: &'a mut Replay<'m, R, M, E>,
+    pub(crate) rt: &'a mut Replay<'m, R, M, E, P>,
     pub(crate) name: Name,
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Named<'_, 'm, R, M, E, P>
 where
     M::Unit: Width,
 {
@@ -458,6 +459,38 @@ where
     }
 }
 
+/// Why a step does not take these arguments: a handle of another opening, or a key that is in use.
+#[inline(always)]
+fn refused<A: Arg>(args: &A, session: u32) -> Option<Error> {
+    if !args.of_session(session) {
+        Some(Error::WrongPool)
+    } else if args.in_use() && !planted!("nv-replay/key-in-use-entered") {
+        Some(Error::KeyInUse)
+    } else {
+        None
+    }
+}
+
+/// Tells a step's arguments that its transaction has ended, also by unwinding. Arguments that are
+/// in use stay so.
+struct Entered<'a, A: Arg>(Option<&'a A>);
+impl<'a, A: Arg> Entered<'a, A> {
+    #[inline(always)]
+    fn new(args: &'a A) -> Self {
+        Entered((!args.in_use()).then_some(args))
+    }
+}
+impl<A: Arg> Drop for Entered<'_, A> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(args) = self.0
+            && !planted!("nv-replay/key-stays-in-use")
+        {
+            args.ended()
+        }
+    }
+}
+
 /// The maximum number of handles that one step can consume.
 pub(crate) const MOST_HANDLES: usize = 8;
 
@@ -471,7 +504,7 @@ pub(crate) struct RecordShape {
     pub header_only: bool,
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,
 {
@@ -516,9 +549,13 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, pmem_tx::Error>,
     {
-        if !args.of_session(self.pool.session()) && !self.replaying() {
-            return self.check_running().and(Err(Error::WrongPool));
+        let refused = refused(args, self.pool.session());
+        if let Some(e) = refused
+            && !self.replaying()
+        {
+            return self.check_running().and(Err(e));
         }
+        let _entered = Entered::new(args);
         let job = CallJob::<A, O, _, _> {
             id,
             args,
@@ -550,10 +587,8 @@ where
         let session = self.pool.session();
         let refused = if A::OWNED > MOST_HANDLES {
             Some(Error::TooManyHandles)
-        } else if !args.of_session(session) {
-            Some(Error::WrongPool)
         } else {
-            None
+            refused(&args, session)
         };
         let kept_result = KeepResult {
             session,
@@ -570,9 +605,9 @@ where
         let r = match refused {
             // Refuse before the body runs.
             Some(e) if !self.replaying() => self.check_running().and(Err(e)),
-            _ => match join {
-                None => self.run_job(&job, no_join()),
-                Some(mut join) => {
+            _ => match (Entered::new(&args), join) {
+                (_entered, None) => self.run_job(&job, no_join()),
+                (_entered, Some(mut join)) => {
                     let join = joins(|c| {
                         let o = kept_result.result.take();
                         let r = match &o {
@@ -883,7 +918,7 @@ impl<A: Arg, O: Ret, M: Model> CallSignature<A, O, M> {
     };
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,
 {

@@ -24,6 +24,7 @@
 //! its runtime by another one is detected before the loop uses it: the address of the `Loop` and
 //! the start of the region are compared (invariant "A loop's own runtime").
 
+use crate::access::PoolAccess;
 use crate::call::Named;
 use crate::call::RecordShape;
 use crate::error::{Error, Mismatch};
@@ -35,7 +36,7 @@ use core::convert::Infallible;
 use core::ops::Range;
 use nvmem::cross::Share;
 use nvmem::{Model, Persist, planted};
-use pmem_tx::Width;
+use pmem_tx::{Pool, Width};
 
 /// The count of an endless loop. An empty range never enters a loop, so no other loop has this
 /// count.
@@ -43,10 +44,10 @@ pub(crate) const ENDLESS: u32 = 0;
 
 /// The body of a loop without arguments: a function pointer, so that iterations share no volatile
 /// state.
-pub type LoopBody<'m, R, M, E = AnyOutlet<'m>> =
-    fn(&mut Replay<'m, R, M, E>, u32) -> Result<(), Error>;
+pub type LoopBody<'m, R, M, E = AnyOutlet<'m>, P = Pool<'m, R, M>> =
+    fn(&mut Replay<'m, R, M, E, P>, u32) -> Result<(), Error>;
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,
 {
@@ -67,7 +68,7 @@ where
     /// [`Error::LoopInterrupted`] if the runtime has stopped.
     #[track_caller]
     #[inline(always)]
-    pub fn each(&mut self, range: Range<u32>, body: LoopBody<'m, R, M, E>) -> Result<(), Error> {
+    pub fn each(&mut self, range: Range<u32>, body: LoopBody<'m, R, M, E, P>) -> Result<(), Error> {
         self.twins.note(loop_hash::<()>(kind::LOOP, Name::NONE));
         self.run_loop(Name::NONE, range, (), |rt, i, ()| body(rt, i))
     }
@@ -93,7 +94,7 @@ where
     /// [`Error::LoopTooLong`] only from the body.
     #[track_caller]
     #[inline(always)]
-    pub fn forever(&mut self, body: LoopBody<'m, R, M, E>) -> Result<Infallible, Error> {
+    pub fn forever(&mut self, body: LoopBody<'m, R, M, E, P>) -> Result<Infallible, Error> {
         self.twins.note(loop_hash::<()>(kind::ENDLESS, Name::NONE));
         self.run_endless(Name::NONE, (), |rt, i, ()| body(rt, i))
     }
@@ -247,13 +248,13 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Named<'_, 'm, R, M, E, P>
 where
     M::Unit: Width,
 {
     /// [`Replay::each`] with this name. **Errors**: as there.
     #[inline(always)]
-    pub fn each(self, range: Range<u32>, body: LoopBody<'m, R, M, E>) -> Result<(), Error> {
+    pub fn each(self, range: Range<u32>, body: LoopBody<'m, R, M, E, P>) -> Result<(), Error> {
         self.rt
             .run_loop(self.name, range, (), |rt, i, ()| body(rt, i))
     }
@@ -265,7 +266,7 @@ where
         self,
         range: Range<u32>,
         args: S,
-        body: for<'a> fn(&mut Replay<'m, R, M, E>, u32, S::In<'a>) -> Result<(), Error>,
+        body: for<'a> fn(&mut Replay<'m, R, M, E, P>, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.rt
             .run_loop(self.name, range, args, |rt, i, a| body(rt, i, a))
@@ -273,7 +274,7 @@ where
 
     /// [`Replay::forever`] with this name. **Errors**: as there.
     #[inline(always)]
-    pub fn forever(self, body: LoopBody<'m, R, M, E>) -> Result<Infallible, Error> {
+    pub fn forever(self, body: LoopBody<'m, R, M, E, P>) -> Result<Infallible, Error> {
         self.rt.run_endless(self.name, (), |rt, i, ()| body(rt, i))
     }
 
@@ -283,7 +284,7 @@ where
     pub fn forever_with<S: Share>(
         self,
         args: S,
-        body: for<'a> fn(&mut Replay<'m, R, M, E>, u32, S::In<'a>) -> Result<(), Error>,
+        body: for<'a> fn(&mut Replay<'m, R, M, E, P>, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<Infallible, Error> {
         self.rt
             .run_endless(self.name, args, |rt, i, a| body(rt, i, a))
@@ -311,14 +312,14 @@ pub(crate) struct Loop {
 
 /// Stops the runtime if the body unwinds, as an error from the body does, or if its future is
 /// dropped.
-pub(crate) struct LoopGuard<'a, 'm, R: Persist, M: Model, E: Outlet>
+pub(crate) struct LoopGuard<'a, 'm, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>>
 where
     M::Unit: Width,
 {
-    pub rt: &'a mut Replay<'m, R, M, E>,
+    pub rt: &'a mut Replay<'m, R, M, E, P>,
     pub reason: Error,
 }
-impl<R: Persist, M: Model, E: Outlet> Drop for LoopGuard<'_, '_, R, M, E>
+impl<R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Drop for LoopGuard<'_, '_, R, M, E, P>
 where
     M::Unit: Width,
 {

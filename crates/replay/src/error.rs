@@ -1,6 +1,6 @@
 //! Errors.
 
-use crate::table::CallKind;
+use crate::table::{CallKind, VERSION, VERSION_THREADS};
 
 /// Why a step, an input or a loop did not happen. Two words, so it is returned in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,9 @@ pub enum Error {
     /// The future of an async loop was dropped inside of an iteration, or a panic has left it. The
     /// loop stays in this iteration and the runtime stops until the next open.
     Cancelled,
+    /// An argument is the key to a shared root, and a step that has entered it was given up: its
+    /// stack was forgotten. Close the region and open it again.
+    KeyInUse,
 }
 
 /// The first difference between the program and its records.
@@ -116,6 +119,7 @@ impl core::fmt::Display for Error {
             Error::LoopTooLong => "the loop has more iterations than its counter holds",
             Error::OutboxFull => "the outbox has no room for the step's messages: some wait, or outbox_bytes is too small",
             Error::TooManyHandles => "a step can consume at most 8 handles",
+            Error::KeyInUse => "a step that was given up has the key: open the region again",
             Error::LoopInterrupted => "an error or a panic left a loop, an outlet or a join: the runtime has stopped until the next open",
             Error::Cancelled => "the future of a loop was dropped inside of an iteration: the runtime has stopped until the next open",
             Error::Other => "the step failed for a reason that the table cannot record",
@@ -182,6 +186,7 @@ impl Error {
             Error::TooManyHandles => 11,
             Error::LoopInterrupted => 12,
             Error::Cancelled => 13,
+            Error::KeyInUse => 14,
         }
     }
 
@@ -224,9 +229,14 @@ pub enum OpenError {
     /// The region holds a replay table of another version of the format. Nothing was written:
     /// finish with the program that wrote it, or erase it.
     FormatVersion {
-        /// The version of the stored format. This crate reads version 5.
+        /// The version of the stored format. This crate reads version 5, one table, with
+        /// [`Replay`](crate::Replay), and version 6, several tables, with
+        /// [`Threads`](crate::Threads).
         stored: u16,
     },
+    /// [`Threads::share`](crate::Threads::share) was called before: close the region and open it
+    /// again.
+    Shared,
     /// The configuration is invalid.
     Config(ConfigItem),
     /// The region is smaller than the configuration and the root need.
@@ -299,11 +309,21 @@ impl core::fmt::Display for OpenError {
             OpenError::Foreign => f.write_str("the region holds data that is no replay table"),
             OpenError::Damaged(d) => write!(f, "the replay table is damaged: {d:?}"),
             OpenError::OtherFormat => f.write_str("the region holds data of another crate"),
+            OpenError::FormatVersion { stored: VERSION } => f.write_str(
+                "the region holds the replay table of one program: open it with `Replay`",
+            ),
+            OpenError::FormatVersion {
+                stored: VERSION_THREADS,
+            } => f.write_str(
+                "the region holds the replay tables of several threads: open it with `Threads`",
+            ),
             OpenError::FormatVersion { stored } => write!(
                 f,
-                "the region holds a replay table of format version {stored}, and this program reads {}",
-                crate::table::VERSION
+                "the region holds a replay table of format version {stored}, and this crate reads {VERSION} and {VERSION_THREADS}"
             ),
+            OpenError::Shared => {
+                f.write_str("the threads were handed out before: open the region again")
+            }
             OpenError::Config(why) => write!(f, "bad configuration: {why}"),
             OpenError::TooSmall { needed } => {
                 write!(

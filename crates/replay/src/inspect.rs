@@ -1,8 +1,9 @@
 //! Lists the records of a table without the program that wrote them.
 
-use crate::error::OpenFailure;
-use crate::open;
+use crate::error::{OpenError, OpenFailure};
+use crate::open::{self, ScanResult};
 use crate::table::{CallKind, RecordView, Table};
+use crate::threads::Tables;
 use nvmem::{Model, Region};
 
 /// One item of a table.
@@ -28,7 +29,12 @@ pub enum TableItem {
         /// Bytes of content.
         bytes: u32,
     },
-    /// The last item: the program's version and the number of the last committed transaction.
+    /// The items up to the next [`TableItem::End`] belong to this thread of several.
+    Thread {
+        /// The index of its root in [`Contexts`](pmem_tx::Contexts).
+        thread: u8,
+    },
+    /// The last item of a table: the program's version and the number of the last committed transaction.
     End {
         /// The program's version.
         version: u16,
@@ -37,15 +43,60 @@ pub enum TableItem {
     },
 }
 
-/// Calls `visit` with each item of the table at the start of `region`. Writes nothing.
+/// Calls `visit` with each item of the table at the start of `region`, or of each table if it is one
+/// of several [`Threads`](crate::Threads). Writes nothing.
 ///
 /// The region comes back in every case. **Errors**: [`OpenError`](crate::OpenError).
 pub fn inspect<'m, M: Model>(
     region: Region<'m, M>,
     visit: &mut dyn FnMut(TableItem),
 ) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
+    let region = match Tables::of(region)? {
+        Ok(tables) => return inspect_threads(tables, visit),
+        Err(region) => region,
+    };
+    let (found, region) = open::scan_region(region, &mut record_visitor(visit))?;
+    // A blank region holds nothing.
+    if let Some(found) = found {
+        visit(end::<M>(&found));
+    }
+    Ok(region)
+}
+
+/// [`inspect`] for several tables.
+fn inspect_threads<'m, M: Model>(
+    tables: Tables<'m, M>,
+    visit: &mut dyn FnMut(TableItem),
+) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
+    for n in 0..tables.count {
+        visit(TableItem::Thread { thread: n as u8 });
+        let found = tables.table(n).scan(&mut record_visitor(visit));
+        match found {
+            Ok(found) => visit(end::<M>(&found)),
+            Err(damage) => {
+                return Err(OpenFailure {
+                    error: OpenError::Damaged(damage),
+                    region: tables.region,
+                });
+            }
+        }
+    }
+    Ok(tables.region)
+}
+
+fn end<M: Model>(found: &ScanResult) -> TableItem {
+    TableItem::End {
+        version: found.run.version::<M>(),
+        committed: found.committed,
+    }
+}
+
+/// Passes the records of one table to `visit`.
+fn record_visitor<M: Model>(
+    visit: &mut dyn FnMut(TableItem),
+) -> impl FnMut(&Table<'_, M>, &RecordView) {
     let mut depth = 0;
-    let mut on_record = |table: &Table<'_, M>, record: &RecordView| {
+    move |table: &Table<'_, M>, record: &RecordView| {
         visit(TableItem::Record {
             kind: record.kind,
             call: record.call::<M>(),
@@ -58,14 +109,5 @@ pub fn inspect<'m, M: Model>(
                 iteration: state.counter,
             });
         }
-    };
-    let (found, region) = open::scan_region(region, &mut on_record)?;
-    // A blank region holds nothing.
-    if let Some(found) = found {
-        visit(TableItem::End {
-            version: found.run.version::<M>(),
-            committed: found.committed,
-        });
     }
-    Ok(region)
 }

@@ -5,6 +5,7 @@
 #[cfg(any(test, feature = "instrument"))]
 extern crate std;
 
+mod access;
 #[cfg(feature = "async")]
 mod asynch;
 mod call;
@@ -18,7 +19,9 @@ mod outbox;
 mod postcard;
 mod signature;
 mod table;
+mod threads;
 
+pub use access::PoolAccess;
 #[cfg(feature = "async")]
 pub use asynch::Clock;
 pub use call::{Named, Step, StepBody};
@@ -40,3 +43,4 @@ pub use signature::{Name, version};
 #[doc(hidden)]
 pub use table::pool_region;
 pub use table::{CallKind, Config};
+pub use threads::{Member, Place, PlacesOf, Thread, ThreadRoots, Threads, last_committed_of};

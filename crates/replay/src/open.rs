@@ -50,6 +50,7 @@
 //! record moves the header position down, so the scan ends. A record that counts but has no valid
 //! form is [`Damage`]: a header is stored after its payload, so no power cut leaves it.
 
+use crate::access::PoolAccess;
 use crate::call::InOneThread;
 use crate::error::{ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure};
 use crate::outbox::{AnyOutlet, NotNow, OutboxAction, Outlet, Queue, outbox_action};
@@ -58,6 +59,7 @@ use crate::table::{
     self, CallKind, Config, Cursor, Geometry, OUTBOX, RecordView, State, Table, param,
 };
 use core::cell::Cell;
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nvmem::superblock::{self, Difference, Superblock, View};
 use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, planted};
@@ -117,7 +119,7 @@ impl Default for Options<'_> {
 /// and its position in the table.
 // The hottest fields come first, within reach of short instructions.
 #[repr(C)]
-pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>> {
+pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>, P = Pool<'m, R, M>> {
     pub(crate) table: Table<'m, M>,
     /// The program's position; `Cursor::NONE` with a full table once the runtime has stopped.
     pub(crate) cursor: Cursor,
@@ -129,7 +131,7 @@ pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>> {
     pub(crate) twins: Twins,
     /// The address of the innermost running [`Loop`](crate::each::Loop); 0 outside of loops.
     pub(crate) innermost_loop: usize,
-    pub(crate) pool: Pool<'m, R, M>,
+    pub(crate) pool: P,
     pub(crate) env: E,
     /// How many of the messages that wait were sent in this boot.
     pub(crate) sent: u32,
@@ -137,11 +139,12 @@ pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>> {
     pub(crate) queue: Queue<M>,
     /// Sends the messages that wait; `None` if there are none.
     pub(crate) resend: Option<OutboxAction<M>>,
+    pub(crate) _root: PhantomData<fn(R) -> R>,
 }
 
 // SAFETY: invariant "In one thread": the bound never holds. The automatic `Send` stays: the region
 // and the pool may move to another thread, and a runtime does if its environment may.
-unsafe impl<R: Persist, M, E> Sync for Replay<'_, R, M, E> where Self: InOneThread {}
+unsafe impl<R: Persist, M, E, P> Sync for Replay<'_, R, M, E, P> where Self: InOneThread {}
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
@@ -222,7 +225,7 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,
 {
@@ -261,7 +264,12 @@ where
         self.resend = None;
         Ok(())
     }
+}
 
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
     #[inline(always)]
     fn open_at<'p, F>(
         place: &'p mut MaybeUninit<Self>,
@@ -305,25 +313,8 @@ where
                     table.format(version);
                 }
                 let found = (table.scan(&mut |_, _| {})).map_err(OpenError::Damaged)?;
-                let recorded = found.run.version::<M>();
-                let differs = recorded != version;
-                let other_version = differs && !planted!("nv-replay/version-not-compared");
-                // Inlined where the options are constants, so unused alternatives link no code.
-                let keep = match update {
-                    _ if start_over => Some(0),
-                    _ if !other_version => None,
-                    Update::Refuse => return Err(OpenError::OtherVersion { recorded }),
-                    Update::StartOver => Some(0),
-                    Update::Keep(n) => {
-                        // A running loop cannot be kept.
-                        let records = table.records_before_loop();
-                        if n > records {
-                            return Err(OpenError::NoSuchRecord { records });
-                        }
-                        Some(n)
-                    }
-                };
-                Ok((found.committed, (found, keep)))
+                let keep = table.records_to_keep(&found, version, update, start_over)?;
+                Ok::<_, OpenError>((move |_| found.committed, (found, keep)))
             };
             let (pool, (found, keep)) =
                 Pool::mount_embedded(pool, pool_region, &sb.params, !blank, resolve, init)?;
@@ -370,6 +361,7 @@ where
             (&raw mut (*at).sent).write(sent);
             (&raw mut (*at).queue).write(Queue::new());
             (&raw mut (*at).resend).write(resend);
+            (&raw mut (*at)._root).write(PhantomData);
             place.assume_init_mut()
         };
         if let Some(n) = keep
@@ -384,19 +376,27 @@ where
         rt.check_live();
         Ok(rt)
     }
+}
 
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
+where
+    M::Unit: Width,
+{
     /// Begins a new run behind the first `n` records.
     #[cold]
     #[inline(never)]
-    fn restart(&mut self, n: u16, found: &ScanResult, version: u16) -> Result<(), OpenError> {
+    pub(crate) fn restart(
+        &mut self,
+        n: u16,
+        found: &ScanResult,
+        version: u16,
+    ) -> Result<(), OpenError> {
         self.copy_records(n, found, version)
             .map_err(OpenError::Keep)?;
         if planted!("nv-replay/records-copied-without-pool-walk") {
             return Ok(());
         }
-        // Empty transactions have run since the pool was opened. Walk it again to find the handles
-        // in the kept records and the objects without an owner.
-        self.pool.walk().map_err(OpenError::Pool)
+        self.pool.restarted().map_err(OpenError::Pool)
     }
 
     /// Copies the first `n` records to the other area and begins a new run of the program behind
@@ -473,7 +473,7 @@ where
         // Reclaim objects without an owner, and notify the outlet.
         if !self.live && f.at == f.end {
             self.live = true;
-            self.pool.reclaim();
+            self.pool.all_passed();
             let guard = StopOnUnwind {
                 when: &Cell::new(true),
                 no_room_error: &mut self.no_room_error,
@@ -520,7 +520,12 @@ where
         self.stop(Error::Diverged);
         Error::Diverged
     }
+}
 
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
     /// Closes the runtime and counts the pool's objects. Objects held by the program or by a record
     /// count as unreachable.
     ///
@@ -639,6 +644,19 @@ pub(crate) fn read_geometry<M: Model>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
 ) -> Result<(Geometry, bool), OpenError> {
+    read_superblock(region, sb, |sb| geometry(region, &sb.params))
+}
+
+/// The layout by `geometry`, and whether a region must be formatted as `sb` says. If not, replaces
+/// parameters of `sb` by the stored ones first.
+///
+/// **Errors**: that of `geometry`; the region holds something else.
+#[inline(always)]
+pub(crate) fn read_superblock<M: Model>(
+    region: &Region<'_, M>,
+    sb: &mut Superblock,
+    geometry: impl FnOnce(&Superblock) -> Result<Geometry, OpenError>,
+) -> Result<(Geometry, bool), OpenError> {
     let state = superblock::probe_view(region, sb);
     if let superblock::State::Ready(stored) = &state
         && let Err(other) = stored.agrees(sb, param::STORED)
@@ -646,7 +664,7 @@ pub(crate) fn read_geometry<M: Model>(
         return Err(mismatch_error(stored, sb, other));
     }
     // Before the state: a region that is shorter than a superblock reads as foreign.
-    let geo = geometry(region, &sb.params)?;
+    let geo = geometry(sb)?;
     Ok((geo, needs_format(state)?))
 }
 
@@ -749,6 +767,38 @@ impl<'m, M: Model> Table<'m, M> {
             geo,
             area_end: geo.area_end(false),
         }
+    }
+
+    /// How many records a new run keeps, if one begins: the records belong to another version than
+    /// `version`, or the program wants to start over.
+    ///
+    /// **Errors**: `update` says so.
+    #[inline(always)]
+    pub fn records_to_keep(
+        &mut self,
+        found: &ScanResult,
+        version: u16,
+        update: Update,
+        start_over: bool,
+    ) -> Result<Option<u16>, OpenError> {
+        let recorded = found.run.version::<M>();
+        let differs = recorded != version;
+        let other_version = differs && !planted!("nv-replay/version-not-compared");
+        // Inlined where the options are constants, so unused alternatives link no code.
+        Ok(match update {
+            _ if start_over => Some(0),
+            _ if !other_version => None,
+            Update::Refuse => return Err(OpenError::OtherVersion { recorded }),
+            Update::StartOver => Some(0),
+            Update::Keep(n) => {
+                // A running loop cannot be kept.
+                let records = self.records_before_loop();
+                if n > records {
+                    return Err(OpenError::NoSuchRecord { records });
+                }
+                Some(n)
+            }
+        })
     }
 
     /// The number of records before the outermost running loop.

@@ -636,6 +636,8 @@ impl RecordView {
 pub(crate) const KIND: [u8; 4] = *b"RPLY";
 /// Version of the format.
 pub(crate) const VERSION: u16 = 5;
+/// Version of the format with the tables of several threads.
+pub(crate) const VERSION_THREADS: u16 = 6;
 /// Units of a run's or a loop's state: the start word and two upper counters.
 pub(crate) const STATE: usize = 3;
 
@@ -695,6 +697,8 @@ pub(crate) mod param {
     pub const UNIT: usize = 4;
     /// Bytes of the whole region.
     pub const LEN: usize = 5;
+    /// Several threads only: the number of tables, and in the second byte that of shared roots.
+    pub const THREADS: usize = 7;
 
     /// The parameters for which the stored value counts, not today's configuration: sizes of the
     /// table, and of the pool's journal.
@@ -814,20 +818,71 @@ pub(crate) fn superblock<M: Model>(
     }
 }
 
-/// For inspection tools: the offset of the pool behind a table, and a superblock that describes
+/// Several threads: the number of tables, which is that of the pool's contexts, and of its shared
+/// roots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ThreadCount {
+    pub tables: usize,
+    pub shared: usize,
+}
+
+impl ThreadCount {
+    /// The parameter of a superblock.
+    pub fn encode(self) -> u32 {
+        (self.tables | self.shared << 8) as u32
+    }
+    /// `None` if a parameter cannot be one.
+    pub fn decode(param: u32) -> Option<ThreadCount> {
+        let count = ThreadCount {
+            tables: (param & 0xff) as usize,
+            shared: (param >> 8) as usize,
+        };
+        let possible = (2..=pmem_tx::MAX_CONTEXTS).contains(&count.tables) && count.shared < 256;
+        (possible && count.encode() == param).then_some(count)
+    }
+}
+
+/// The superblock of the tables of several threads, all of this configuration, with a pool behind
+/// them, in a region of `len` bytes.
+pub(crate) fn superblock_of_threads<M: Model>(
+    c: &Config,
+    count: ThreadCount,
+    pool: Option<pmem_tx::Config>,
+    len: usize,
+    fingerprint: u64,
+) -> Superblock {
+    let pool = pool.unwrap_or_else(|| {
+        let tables = c.table_bytes::<M>().saturating_mul(count.tables);
+        pmem_tx::Config::for_len(len.saturating_sub(tables))
+    });
+    let mut sb = superblock::<M>(c, Some(pool), len, fingerprint);
+    sb.version = VERSION_THREADS;
+    sb.params[param::THREADS] = count.encode();
+    sb
+}
+
+/// For inspection tools: the offset of the pool behind the tables, and a superblock that describes
 /// this pool alone.
 #[doc(hidden)]
 pub fn pool_region(sb: &Superblock) -> Option<(usize, Superblock)> {
+    let count = match (sb.kind, sb.version) {
+        (KIND, VERSION) => ThreadCount {
+            tables: 1,
+            shared: 0,
+        },
+        (KIND, VERSION_THREADS) => ThreadCount::decode(sb.params[param::THREADS])?,
+        _ => return None,
+    };
     let table = match sb.params[param::UNIT] {
-        _ if (sb.kind, sb.version) != (KIND, VERSION) => return None,
         2 => Geometry::new::<InOrder16>(&sb.params),
         4 => Geometry::new::<InOrder32>(&sb.params),
         _ => return None,
     };
-    let at = table.ok()?.len - Superblock::BYTES;
+    let at = (table.ok()?.len - Superblock::BYTES).checked_mul(count.tables)?;
     let mut pool = *sb;
-    // The pool has one context.
-    pool.params[param::TABLE] = 1;
+    // As in a pool of its own: the contexts and the shared roots.
+    pool.params[param::TABLE] = count.tables as u32;
+    pool.params[param::THREADS] = count.shared as u32;
     pool.params[param::LEN] = pool.params[param::LEN].checked_sub(u32::try_from(at).ok()?)?;
     Some((at, pool))
 }

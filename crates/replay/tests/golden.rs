@@ -2,8 +2,10 @@
 //! CHANGELOG.md and in docs/SPEC.md.
 
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
-use nv_replay::pmem_tx::{self, Held, Width};
-use nv_replay::{CallKind, Config, Error, Options, PBox, Port, Replay, TableItem, inspect};
+use nv_replay::pmem_tx::{self, Contexts, Held, Sharing, Width};
+use nv_replay::{
+    CallKind, Config, Error, Options, PBox, Port, Replay, TableItem, Threads, inspect,
+};
 use std::mem::MaybeUninit;
 
 const TABLE: Config = Config {
@@ -61,10 +63,15 @@ fn image<M: Model>() -> String
 where
     M::Unit: Width,
 {
-    let unit = size_of::<M::Unit>();
     let words = memory::<M>();
+    shown::<M>(&words[..TABLE.table_bytes::<M>() / 8])
+}
+
+/// Nonzero bytes, in units.
+fn shown<M: Model>(words: &[MaybeUninit<u64>]) -> String {
+    let unit = size_of::<M::Unit>();
     let mut out = String::new();
-    for (i, w) in words.iter().enumerate().take(TABLE.table_bytes::<M>() / 8) {
+    for (i, w) in words.iter().enumerate() {
         // SAFETY: initialised by `memory`, and whole units were stored.
         let bytes = unsafe { w.assume_init() }.to_le_bytes();
         if bytes != [0; 8] {
@@ -174,4 +181,93 @@ fn it_tells_what_it_holds_without_the_program() {
             })
         );
     }
+}
+
+/// Two threads: one has put a number into the shared root and has consumed a handle, the other has
+/// a handle.
+fn threads<M: Model>() -> (Vec<MaybeUninit<u64>>, usize)
+where
+    M::Unit: Width,
+{
+    type Two = Sharing<(u32,), Contexts<(u32, u16)>>;
+    let table = Config { bytes: 32, ..TABLE };
+    let mut m = vec![MaybeUninit::new(0u64); 112];
+    let region = Region::new(&mut m);
+    let pool = Some(pmem_tx::Config::SMALL);
+    let all = Threads::<Two, M>::open(region, table, pool, |_| Ok(((1,), (2, 3))));
+    let mut all = all.unwrap_or_else(|r| panic!("{r}"));
+    let ((one, two), (mut key,)) = all.share().unwrap();
+    let options = Options {
+        version: 0x0102,
+        ..Options::default()
+    };
+    let mut one = one.open(options).unwrap();
+    let mut two = two.open(Options::default()).unwrap();
+    let h = two
+        .named(1)
+        .step_own::<_, Held<u32, M::Unit>>((), |tx, _, ()| PBox::new(0x7777, tx))
+        .unwrap();
+    drop(h);
+    let h = one
+        .named(2)
+        .step_own::<_, Held<u32, M::Unit>>((), |tx, _, ()| PBox::new(0x8888, tx))
+        .unwrap();
+    one.named(3)
+        .step((&mut key, h), |tx, mine, (mut shared, h)| {
+            *shared.get_mut(tx)? = h.into_inner(tx)?;
+            *mine.get_mut(tx)? = 4;
+            tx.send(&PORT, 0x6666)
+        })
+        .map_err(Error::from)
+        .unwrap();
+    let _ = all.close();
+    let tables = 2 * (table.table_bytes::<M>() - 128);
+    (m, 128 + tables)
+}
+
+/// The nonzero bytes of superblock and tables.
+fn image_of_threads<M: Model>() -> String
+where
+    M::Unit: Width,
+{
+    let (words, len) = threads::<M>();
+    shown::<M>(&words[..len / 8])
+}
+
+#[test]
+fn tables_of_32_bit_units() {
+    insta::assert_snapshot!(image_of_threads::<InOrder32>(), @"");
+}
+
+#[test]
+fn tables_of_16_bit_units() {
+    insta::assert_snapshot!(image_of_threads::<InOrder16>(), @"");
+}
+
+#[test]
+fn they_tell_what_they_hold_without_the_threads() {
+    let (mut words, _) = threads::<InOrder32>();
+    let mut all = Vec::new();
+    assert!(inspect(Region::<InOrder32>::new(&mut words), &mut |e| all.push(e)).is_ok());
+    let kinds: Vec<_> = all
+        .iter()
+        .map(|e| match e {
+            TableItem::Thread { thread } => format!("thread {thread}"),
+            TableItem::Record { kind, .. } => format!("{kind:?}"),
+            TableItem::End { version, committed } => format!("end {version:#x} {committed}"),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "thread 0",
+            "Done",
+            "TookHandles",
+            "end 0x102 2",
+            "thread 1",
+            "Done",
+            "end 0x0 1"
+        ]
+    );
 }

@@ -2,9 +2,10 @@
 //! behaviour.
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
-use nv_replay::pmem_tx::{self, Width};
+use nv_replay::pmem_tx::{self, Contexts, Shared, Sharing, Width};
 use nv_replay::{
-    Config, Error, Held, Message, NotNow, Options, Outlet, PBox, Port, Replay, inspect,
+    Config, Error, Held, Message, NotNow, Options, Outlet, PBox, Port, Replay, Thread, Threads,
+    inspect,
 };
 use std::mem::MaybeUninit;
 
@@ -16,6 +17,15 @@ struct Top<'p, U: Width> {
     n: u32,
     on: bool,
     child: Option<PBox<'p, u64, U>>,
+}
+impl<U: Width> Top<'_, U> {
+    fn empty<'p>() -> Top<'p, U> {
+        Top {
+            n: 0,
+            on: false,
+            child: None,
+        }
+    }
 }
 type Rt<'m, M> = Replay<'m, Top<'static, <M as Model>::Unit>, M>;
 
@@ -141,6 +151,154 @@ where
             words.flat_map(u64::to_ne_bytes).collect()
         })
         .to_vec()
+}
+
+type Two<U> = Sharing<(Top<'static, U>,), Contexts<(Top<'static, U>, u32)>>;
+type Key<'c, M> = Shared<'c, Top<'static, <M as Model>::Unit>, <M as Model>::Unit>;
+
+/// The first thread has two handles in records, and puts one into the shared root.
+fn giver<M: Model>(
+    rt: &mut Thread<'_, Top<'static, M::Unit>, M>,
+    key: &mut Key<'_, M>,
+    until: u32,
+) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    type Two<U> = (Held<u64, U>, Held<u64, U>);
+    let (a, mut b) =
+        rt.step_own::<_, Two<M::Unit>>((), |tx, _, ()| Ok((PBox::new(5, tx)?, PBox::new(6, tx)?)))?;
+    if until == 0 {
+        return Ok(());
+    }
+    rt.step((&mut *key, a), |tx, mine, (mut shared, a)| {
+        mine.get_mut(tx)?.n += 1;
+        if let Some(old) = shared.get_mut(tx)?.child.replace(a) {
+            old.into_inner(tx)?;
+        }
+        Ok(())
+    })?;
+    rt.each_with(0..3, (until, &mut b), |rt, i, (until, mut b)| {
+        if i == until {
+            return Err(Error::Other);
+        }
+        rt.step((b.lend(), i), |tx, _, (mut b, i)| {
+            *b.get_mut(tx)? += u64::from(i);
+            tx.send(&PORT, i as u16)
+        })?;
+        Ok(())
+    })
+}
+
+/// The second thread takes what is in the shared root.
+fn receiver<M: Model>(rt: &mut Thread<'_, u32, M>, key: &mut Key<'_, M>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    let h = rt.step_own::<_, Held<u64, M::Unit>>(key, |tx, n, mut shared| {
+        *n.get_mut(tx)? += 1;
+        match shared.get_mut(tx)?.child.take() {
+            Some(child) => Ok(child),
+            None => PBox::new(1, tx),
+        }
+    })?;
+    rt.step(h, |tx, _, h| h.into_inner(tx))?;
+    Ok(())
+}
+
+/// Opens, runs and opens an image of threads again.
+fn anything_of_threads<M: Model>(image: &[u8], until: u32) -> Option<Vec<u8>>
+where
+    M::Unit: Width,
+{
+    let mut memory = vec![MaybeUninit::new(0u64); image.len().div_ceil(8)];
+    for (to, from) in memory.iter_mut().zip(image.chunks(8)) {
+        let mut word = [0; 8];
+        word[..from.len()].copy_from_slice(from);
+        *to = MaybeUninit::new(u64::from_ne_bytes(word));
+    }
+    let region = Region::<M>::new(&mut memory);
+    let region = match inspect(region, &mut |_| {}) {
+        Ok(r) => r,
+        Err(r) => r.region,
+    };
+    let open = |region| {
+        let Options { table, pool, .. } = options(None);
+        Threads::<Two<M::Unit>, M>::open(region, table, pool, |_| {
+            Ok(((Top::empty(),), (Top::empty(), 0)))
+        })
+    };
+    let mut all = open(region).ok()?;
+    if let Ok(((one, two), (mut key,))) = all.share() {
+        let mut sink = Sink::default();
+        let mut other = Sink::default();
+        let one = one.open(options(Some(&mut sink)));
+        let two = two.open(options(Some(&mut other)));
+        let first = one.map(|mut rt| giver(&mut rt, &mut key, until));
+        if until > 1 {
+            let _ = two.map(|mut rt| receiver(&mut rt, &mut key));
+        }
+        let _ = first;
+    }
+    let mut all = open(all.close()).expect("what was opened opens again");
+    let _ = all.audit();
+    let _ = all.close();
+    // SAFETY: initialised above, and whole units were stored.
+    let words = memory.iter().map(|w| unsafe { w.assume_init() });
+    Some(words.flat_map(u64::to_ne_bytes).collect())
+}
+
+fn threads_attacked<M: Model>()
+where
+    M::Unit: Width,
+{
+    const BYTES: usize = 2048;
+    let images = [0, 1, 2, 9].map(|until| {
+        anything_of_threads::<M>(&[0; BYTES], until).expect("a blank region is formatted")
+    });
+    let (mut opened, mut refused) = (0, 0);
+    let mut rng = powerfail::Rng::new(2);
+    let (step, rounds) = if cfg!(miri) { (999, 2) } else { (3, 3000) };
+    let mut attack = |image: &[u8]| match anything_of_threads::<M>(image, 9) {
+        Some(_) => opened += 1,
+        None => refused += 1,
+    };
+    for image in &images {
+        for at in (0..BYTES).step_by(step) {
+            for v in [0, 1, 0x7f, 0xff, image[at] ^ 1, image[at] ^ 0x80] {
+                let mut bad = image.clone();
+                bad[at] = v;
+                attack(&bad);
+            }
+        }
+        for _ in 0..rounds {
+            let mut bad = image.clone();
+            for _ in 0..1 + rng.below(6) {
+                let at = 128 + rng.below(BYTES as u64 - 128) as usize;
+                bad[at] = rng.next_u32() as u8;
+            }
+            attack(&bad);
+        }
+    }
+    for len in [0, 8, 64, 128, 136, 400, 1024] {
+        attack(&vec![0xff; len]);
+        attack(&vec![0; len]);
+    }
+    let least = if cfg!(miri) { 0 } else { 20 };
+    assert!(opened > least && refused > least, "{opened} {refused}");
+}
+
+#[test]
+fn threads_in_order_16() {
+    threads_attacked::<InOrder16>()
+}
+#[test]
+fn threads_in_order_32() {
+    threads_attacked::<InOrder32>()
+}
+#[test]
+fn threads_buffered_32() {
+    threads_attacked::<Buffered32>()
 }
 
 /// The head of the outbox counts no message, and some are said to be kept: found by fuzzing. It was

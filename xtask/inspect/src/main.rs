@@ -89,7 +89,7 @@ fn superblock(bytes: &[u8], out: &mut String) -> Result<()> {
         b"HEAP" | b"RPLY" | b"POOL" | b"LIST" if newest.formatting => {}
         b"RPLY" => {
             table(bytes, out)?;
-            // The pool that the steps change lies behind the table.
+            // The pool that the steps change lies behind the tables.
             let part = nv_replay::pool_region(&sb).filter(|(at, _)| *at < bytes.len());
             if let Some((at, sb)) = part {
                 writeln!(out, "offsets from {at:#06x} on:")?;
@@ -244,6 +244,26 @@ mod tests {
         rt.step((), |_, _, ()| Ok(())).ok().unwrap();
         let said = report(&image(&rt.close()), 1).unwrap();
         for part in ["RPLY", "replay table:", "Record", "context 0", "1 objects"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(!said.contains("DAMAGED"), "{said}");
+    }
+
+    #[test]
+    fn the_tables_of_several_threads_are_shown() {
+        use nv_replay::pmem_tx::{Contexts, Sharing};
+        let mut words = [const { MaybeUninit::<u64>::new(0) }; 256];
+        let region = Region::<InOrder32>::new(&mut words);
+        let table = nv_replay::Config::SMALL;
+        type Two = Sharing<(u32,), Contexts<(u32, u32)>>;
+        let threads = nv_replay::Threads::<Two>::open(region, table, None, |_| Ok(((1,), (2, 3))));
+        let mut threads = threads.ok().unwrap();
+        let ((_, two), (mut shared,)) = threads.share().unwrap();
+        let mut rt = two.open(nv_replay::Options::default()).unwrap();
+        let step = rt.step(&mut shared, |tx, _, mut n| Ok(*n.get_mut(tx)? += 1));
+        step.ok().unwrap();
+        let said = report(&image(&threads.close()), 1).unwrap();
+        for part in ["RPLY", "thread: 1", "Record", "context 1", "3 objects"] {
             assert!(said.contains(part), "{part} in {said}");
         }
         assert!(!said.contains("DAMAGED"), "{said}");

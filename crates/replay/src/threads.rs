@@ -1,0 +1,674 @@
+//! Several threads on one pool: each has a table, a context and a root of its own, and they share
+//! roots, each behind its key.
+//!
+//! ```text
+//! region   | superblock | table 0 | table 1 | table 2 | pool: contexts 0 1 2, shared roots ...  |
+//!                           |         |      (reserved)            |
+//!                        Place 0   Place 1   Place 2           Shared<Board>: a key
+//!                           |         |                            |
+//!                        Thread    Thread  <-- steps take `&mut` to it: rt.step((&mut key, x), ...)
+//!
+//! Threads::open   1 scan all tables: each thread's last number                  \  before any
+//!                 2 undo in all contexts what was not committed                  > thread runs,
+//!                 3 walk from all roots: mark the blocks that no root owns      /  bounded
+//! Threads::share  hands out places and keys
+//! Place::open     a thread runs its program again; it adopts what its records own
+//!                 the last thread that has passed its records frees what is still marked
+//! ```
+//!
+//! # Adoption while others run
+//!
+//! A replay adopts the objects that its recorded results own. When a thread does, others may run
+//! transactions already. Why it is safe:
+//!
+//! - The walk of `open` has marked each block in use that no root owns. No handle of a running
+//!   transaction leads to such a block, and none is free, so no transaction changes it. Its mark
+//!   and its header stay as they are, until it is adopted or reclaimed.
+//! - Of all other blocks the marks are out of date as soon as a transaction has run. So adoption
+//!   tests the mark first, and follows a handle to a marked block only.
+//! - The first to adopt a block clears its mark. A second handle to it, of any thread, is refused.
+//! - Two adoptions exclude each other: [`Model::exclusive`].
+//!
+//! The thread that is last to pass its records reclaims: it clears each mark that is left, and then
+//! frees the block. A table without records counts as passed. So a reserved place, whose thread was
+//! not started yet, does not hold the reclaim up.
+//!
+//! # Whose handle
+//!
+//! Only the table of the thread that got a handle says whether it was consumed. So each thread has
+//! a session number of its own, and a step refuses a `Held` of another thread. An object goes from
+//! thread to thread in a `PBox` of a shared root, in one commit of each.
+//!
+//! # What a power cut leaves
+//!
+//! | cut | after the next open |
+//! |---|---|
+//! | in a format | the format starts again |
+//! | in `open`, while contexts are rolled back | the same is rolled back again |
+//! | in a thread's step, also with a key | nothing of the step; steps of other threads are whole |
+//! | after the step's commit store | all of the step, also in the shared root |
+//! | while a replay adopts | nothing has changed |
+//! | in the reclaim | the next reclaim frees the other blocks |
+//! | while a place takes another version | the old run, whole, or the new one |
+
+use crate::access::PoolAccess;
+use crate::error::{ConfigItem, Damage, Error, OpenError, OpenFailure};
+use crate::open::{self, Options, Replay, ScanResult};
+use crate::outbox::{AnyOutlet, OutboxAction, Outlet, Queue, outbox_action};
+use crate::signature::Twins;
+use crate::table::{
+    self, CallKind, Config, Cursor, Geometry, State, Table, ThreadCount, VERSION_THREADS, param,
+};
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use nvmem::cross::Ret;
+use nvmem::superblock::{self, Superblock};
+use nvmem::{InOrder32, Model, Persist, Region, planted};
+use pmem_tx::{
+    Context, Contexts, ContextsOf, MAX_CONTEXTS, Pool, Preempted, Roots, Section, SharedRoots,
+    Sharing, Tx, Width,
+};
+
+/// A region with the tables of several threads and the pool that they share. `T` is a [`Sharing`]
+/// of the roots that they share, and [`Contexts`] with the root of each thread.
+///
+/// ```
+/// # use core::cell::RefCell;
+/// use nv_replay::nvmem::{Persist, Region};
+/// use nv_replay::pmem_tx::{Contexts, Sharing};
+/// use nv_replay::{Config, Options, PBox, Threads};
+///
+/// #[derive(Persist)]
+/// #[repr(C)]
+/// struct Board<'p> {
+///     letter: Option<PBox<'p, [u8; 4]>>,
+/// }
+///
+/// # let memory = Box::leak(Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 256]));
+/// type Two = Sharing<(Board<'static>,), Contexts<(u32, Option<PBox<'static, [u8; 4]>>)>>;
+/// let mut threads = Threads::<Two>::open(Region::new(memory), Config::SMALL, None, |_| {
+///     Ok(((Board { letter: None },), (0, None)))
+/// })?;
+/// let ((writer, reader), (board,)) = threads.share()?;
+/// // Any lock will do.
+/// let board = RefCell::new(board);
+/// let mut writer = writer.open(Options::default())?;
+/// let mut reader = reader.open(Options::default())?;
+///
+/// writer.step(&mut *board.borrow_mut(), |tx, sent, mut board| {
+///     *sent.get_mut(tx)? += 1;
+///     board.get_mut(tx)?.letter = Some(PBox::new(*b"Hi!\0", tx)?);
+///     Ok(())
+/// })
+/// .map_err(|failed| failed.error)?;
+/// let got = reader.step(&mut *board.borrow_mut(), |tx, mine, mut board| {
+///     let letter = board.get_mut(tx)?.letter.take();
+///     let mine = mine.get_mut(tx)?;
+///     *mine = letter;
+///     Ok(mine.as_ref().map_or([0; 4], |letter| *letter.get(tx)))
+/// })
+/// .map_err(|failed| failed.error)?;
+/// assert_eq!(got, *b"Hi!\0");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct Threads<'m, T: Roots, M = InOrder32> {
+    pool: Pool<'m, T, M>,
+    /// All of the region. Used here for the superblock only, and by each thread for its table.
+    region: Region<'m, M>,
+    geo: Geometry,
+    /// The number of tables with records that their threads have not passed.
+    replaying: Cell<u8>,
+    shared: bool,
+}
+
+/// The runtime of one thread: a [`Replay`] whose pool others share.
+pub type Thread<'c, R, M = InOrder32, E = AnyOutlet<'c>> = Replay<'c, R, M, E, Member<'c, R, M>>;
+
+/// A thread's place: its table, its context and its root. It becomes a [`Thread`] when it is
+/// opened.
+///
+/// A place whose thread was never opened is reserved: it has no records, and the root that the
+/// format gave it. It waits until the program adds a thread.
+pub struct Place<'c, R, M = InOrder32> {
+    table: Table<'c, M>,
+    member: Member<'c, R, M>,
+}
+
+/// The part of a shared pool that belongs to a [`Thread`].
+pub struct Member<'c, R, M = InOrder32> {
+    context: Context<'c, R, M>,
+    session: u32,
+    /// The number of tables with records that their threads have not passed. Changes in sections.
+    replaying: &'c Cell<u8>,
+    /// This thread's table is one of them.
+    counted: bool,
+}
+
+// SAFETY: invariant "Shared in sections": the context may be sent; `replaying` is used in sections
+// only; the rest belongs to the member.
+unsafe impl<R, M: Model, S: Section> Send for Member<'_, R, Preempted<M, S>> {}
+
+// SAFETY: the context is that of the place, and the numbers of its transactions are those of the
+// table beside it.
+unsafe impl<R: Persist, M: Model> PoolAccess<R, M> for Member<'_, R, M>
+where
+    M::Unit: Width,
+{
+    #[inline(always)]
+    fn context(&mut self) -> Context<'_, R, M> {
+        self.context.reborrow()
+    }
+    #[inline(always)]
+    fn session(&self) -> u32 {
+        self.session
+    }
+    fn adopt_unspent<O: Ret>(
+        &mut self,
+        bytes: &[u8],
+        spent: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<O, pmem_tx::Error> {
+        let mut adopt = || {
+            // SAFETY: invariant "Reclaim after replay": `Threads::open` has walked the pool, and
+            // this thread has not passed its records, so nobody has reclaimed. Adoptions exclude
+            // each other.
+            unsafe { self.context.adopt_unspent(bytes, self.session, spent) }
+        };
+        if planted!("nv-replay/adopts-without-exclusion") {
+            return adopt();
+        }
+        M::exclusive(adopt)
+    }
+    fn all_passed(&mut self) {
+        if !self.counted {
+            return;
+        }
+        self.counted = false;
+        let last = M::section(|| {
+            let left = self.replaying.get() - 1;
+            self.replaying.set(left);
+            left == 0
+        });
+        if planted!("nv-replay/last-live-thread-reclaims-nothing") {
+            return;
+        }
+        if last || planted!("nv-replay/first-live-thread-reclaims") {
+            // SAFETY: invariant "Reclaim after replay": every table's records were passed, so
+            // nothing is adopted from now on.
+            unsafe { self.context.reclaim() };
+        }
+    }
+    /// Marks stay valid while transactions run.
+    fn restarted(&mut self) -> Result<(), pmem_tx::OpenError> {
+        Ok(())
+    }
+}
+
+/// Tuples of the threads' roots. Sealed by its hidden method.
+pub trait PlacesOf: ContextsOf {
+    /// A place for each thread.
+    type Places<'c, M: Model>;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn places<'c, M: Model>(
+        contexts: Self::Each<'c, M>,
+        parts: &Parts<'c, '_, M>,
+    ) -> Self::Places<'c, M>;
+}
+
+/// The roots of several threads: a [`Sharing`]. Sealed by its supertrait.
+pub trait ThreadRoots: Roots {}
+impl<S: SharedRoots, C: PlacesOf> ThreadRoots for Sharing<S, C> {}
+
+/// What places are made from.
+pub(crate) struct Parts<'c, 't, M> {
+    region: &'t Region<'c, M>,
+    geo: Geometry,
+    /// The session number of the first thread.
+    session: u32,
+    replaying: &'c Cell<u8>,
+    /// A bit for each table with records.
+    with_records: u8,
+}
+
+impl<'c, M: Model> Parts<'c, '_, M> {
+    fn place<R>(&self, n: usize, context: Context<'c, R, M>) -> Place<'c, R, M> {
+        let mut session = self.session + n as u32;
+        if planted!("nv-replay/threads-share-a-session") {
+            session = self.session;
+        }
+        Place {
+            table: table_of(self.region, &self.geo, n),
+            member: Member {
+                context,
+                session,
+                replaying: self.replaying,
+                counted: self.with_records >> n & 1 != 0,
+            },
+        }
+    }
+}
+
+macro_rules! places {
+    ($($($r:ident $i:tt),+;)*) => {$(
+        impl<$($r: Persist),+> PlacesOf for Contexts<($($r,)+)> {
+            type Places<'c, Md: Model> = ($(Place<'c, $r, Md>,)+);
+            #[allow(private_interfaces)]
+            fn places<'c, Md: Model>(
+                contexts: Self::Each<'c, Md>,
+                parts: &Parts<'c, '_, Md>,
+            ) -> Self::Places<'c, Md> {
+                ($(parts.place($i, contexts.$i),)+)
+            }
+        }
+    )*};
+}
+places! {
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+}
+
+/// Bytes from one table to the next.
+fn stride(geo: &Geometry) -> usize {
+    if planted!("nv-replay/tables-overlap") {
+        return geo.len - Superblock::BYTES - 8;
+    }
+    geo.len - Superblock::BYTES
+}
+
+/// The length of a region's superblock and tables; `None` if it does not fit into an address.
+fn tables_len(geo: &Geometry, tables: usize) -> Option<usize> {
+    stride(geo)
+        .checked_mul(tables)?
+        .checked_add(Superblock::BYTES)
+}
+
+/// The table of the thread `n`. Its offsets count from the place where its superblock would be:
+/// there the table before it ends, which it does not touch.
+fn table_of<'m, M: Model>(region: &Region<'m, M>, geo: &Geometry, n: usize) -> Table<'m, M> {
+    // SAFETY: invariants "Sole region" and "Inside the table": the offset is a multiple of 8, and
+    // inside, as `geometry` has checked. A table uses only its own bytes behind the superblock, and
+    // the region stays in its `Threads`, which is borrowed while a table is in use.
+    Table::new(unsafe { region.tail(stride(geo) * n) }, *geo)
+}
+
+/// The layout according to a superblock's parameters.
+fn geometry<M: Model>(
+    region: &Region<'_, M>,
+    sb: &Superblock,
+    tables: usize,
+) -> Result<Geometry, OpenError> {
+    let geo = Geometry::new::<M>(&sb.params).map_err(OpenError::Config)?;
+    let needed = tables_len(&geo, tables).unwrap_or(usize::MAX);
+    // Some bytes must remain for the pool.
+    if region.len() <= needed {
+        return Err(OpenError::TooSmall { needed });
+    }
+    Ok(geo)
+}
+
+impl<'m, T: ThreadRoots, M: Model> Threads<'m, T, M>
+where
+    M::Unit: Width,
+{
+    const COUNT: ThreadCount = ThreadCount {
+        tables: T::COUNT,
+        shared: T::SHARED,
+    };
+
+    /// Opens the threads' memory in `region`. Formats a blank region, with the roots that `init`
+    /// returns, or recovers a used one: afterwards no context has a transaction in doubt, and no
+    /// thread has run yet.
+    ///
+    /// `table` is the capacity of each thread's table, and `pool` the layout of the pool (`None`
+    /// chooses it by the size). Both are used when the region is formatted. Accepts any bytes: a
+    /// damaged image is an error, never undefined behaviour.
+    ///
+    /// **Power loss**: the next open restarts a format and continues a recovery. **Cost**: reads
+    /// the headers of the records that count, at most one for each unit of the tables; the journal
+    /// entries of each context, and everything reachable once. Stores the old content of the
+    /// transactions that were cut, at most one in each context, and one unit for each cell that was
+    /// written since the last open. So the time has a bound that depends on the region's size and
+    /// on `pool` only. **Errors**: [`OpenError`], with the region.
+    pub fn open<F>(
+        mut region: Region<'m, M>,
+        table: Config,
+        pool: Option<pmem_tx::Config>,
+        init: F,
+    ) -> Result<Self, OpenFailure<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<T::Init<'p>, pmem_tx::Error>,
+    {
+        let tables = Self::COUNT.tables;
+        let fingerprint = T::fingerprint();
+        let len = region.len();
+        let mut sb = table::superblock_of_threads::<M>(&table, Self::COUNT, pool, len, fingerprint);
+        let read = open::read_superblock(&region, &mut sb, |sb| geometry(&region, sb, tables));
+        let (geo, blank) = match read {
+            Ok(read) => read,
+            Err(error) => return Err(OpenFailure { error, region }),
+        };
+        let before_pool = stride(&geo) * tables;
+        // The pool's values may have padding, even if this open fails later.
+        region.mark_values();
+        // SAFETY: invariant "Sole region": the offset is a multiple of 8 and inside the region, as
+        // `geometry` has checked. The pool leaves the bytes of a superblock unused, and the tables
+        // end there. The region is given back only when the pool is gone.
+        let pool_region = unsafe { region.tail(before_pool) };
+        let mut storage = MaybeUninit::uninit();
+        let resolve = || {
+            let mut numbers = [0; MAX_CONTEXTS];
+            if blank {
+                superblock::begin(&mut region, &sb);
+                for n in 0..tables {
+                    if n > 0 && planted!("nv-replay/one-table-formatted") {
+                        break;
+                    }
+                    table_of(&region, &geo, n).format(0);
+                }
+            }
+            for (n, number) in numbers.iter_mut().enumerate().take(tables) {
+                let found = table_of(&region, &geo, n).scan(&mut |_, _| {});
+                *number = found.map_err(OpenError::Damaged)?.committed;
+            }
+            if planted!("nv-replay/numbers-of-other-threads") {
+                numbers.swap(0, 1);
+            }
+            Ok::<_, OpenError>((move |n: usize| numbers.get(n).copied().unwrap_or(0), ()))
+        };
+        let mounted = Pool::<T, M>::mount_embedded(
+            &mut storage,
+            pool_region,
+            &sb.params,
+            !blank,
+            resolve,
+            init,
+        );
+        if let Err(error) = mounted {
+            return Err(OpenFailure {
+                error: error.beside(before_pool),
+                region,
+            });
+        }
+        if blank {
+            // The pool is formatted too.
+            superblock::replace(&mut region, &sb);
+        }
+        Ok(Threads {
+            // SAFETY: invariant "A pool is whole before it is one": `mount_embedded` has succeeded,
+            // and nothing else uses it.
+            pool: unsafe { storage.assume_init() },
+            region,
+            geo,
+            replaying: Cell::new(0),
+            shared: false,
+        })
+    }
+
+    /// Counts the pool's objects. Objects that a thread or a record holds count as unreachable.
+    ///
+    /// **Power loss**: changes only scratch words. **Errors**: reachable data is damaged. After an
+    /// audit no place is handed out; close and open the region.
+    pub fn audit(&mut self) -> Result<pmem_tx::Audit, OpenError> {
+        self.shared = true;
+        self.pool.audit().map_err(OpenError::Pool)
+    }
+
+    /// Closes the pool and returns the region. Writes nothing.
+    pub fn close(self) -> Region<'m, M> {
+        // Dropping the rest drops the pool, which has the other part of the region.
+        self.region
+    }
+}
+
+impl<'m, S: SharedRoots, C: PlacesOf, M: Model> Threads<'m, Sharing<S, C>, M>
+where
+    M::Unit: Width,
+{
+    /// The threads' places, and the keys to the shared roots. Open those places whose threads are
+    /// to run; the others stay reserved.
+    ///
+    /// If no table has records, reclaims the objects that no root leads to. Otherwise the last
+    /// thread does that which passes its records. If a thread with records is not opened, or stops
+    /// before it has passed them, what has no owner is reclaimed after a later open.
+    ///
+    /// **Power loss**: nothing changes but that. **Cost**: reads the headers of the records that
+    /// count. **Errors**: [`OpenError::Shared`] the second time; [`OpenError::Pool`] if no session
+    /// number is left.
+    #[allow(clippy::type_complexity)]
+    pub fn share(&mut self) -> Result<(C::Places<'_, M>, S::Keys<'_, M::Unit>), OpenError> {
+        if self.shared && !planted!("nv-replay/threads-handed-out-twice") {
+            return Err(OpenError::Shared);
+        }
+        self.shared = true;
+        let mut with_records = 0u8;
+        for n in 0..C::COUNT {
+            let found = table_of(&self.region, &self.geo, n).scan(&mut |_, _| {});
+            let cursor = found.map_err(OpenError::Damaged)?.cursor;
+            if cursor.at != cursor.end || planted!("nv-replay/reserved-place-holds-reclaim-up") {
+                with_records |= 1 << n;
+            }
+        }
+        self.replaying.set(with_records.count_ones() as u8);
+        if with_records == 0 {
+            self.pool.reclaim();
+        }
+        let shared = self.pool.share_apart();
+        let (contexts, keys, session) = shared.map_err(|_| {
+            // The pool was just opened, so no transaction is open.
+            OpenError::Pool(pmem_tx::OpenError::Sessions)
+        })?;
+        let parts = Parts {
+            region: &self.region,
+            geo: self.geo,
+            session,
+            replaying: &self.replaying,
+            with_records,
+        };
+        Ok((C::places(contexts, &parts), keys))
+    }
+}
+
+impl<'c, R: Persist, M: Model> Place<'c, R, M>
+where
+    M::Unit: Width,
+{
+    /// Opens the thread of this place: [`Replay::open`] for one thread of several. `options.table`
+    /// and `options.pool` are not used.
+    ///
+    /// A table without records takes any version. Otherwise `options.update` decides, as for a
+    /// single program, with one difference: [`Update::Keep`](crate::Update::Keep) is refused if one
+    /// of the other records has consumed a handle, because another thread may own its object by
+    /// now. Other threads may run meanwhile.
+    ///
+    /// **Power loss**: the next open sends the pending messages again. **Cost**: reads the headers
+    /// of the records that count. **Errors**: [`OpenError`]: those that concern the version and the
+    /// outbox; [`OpenError::Keep`] with [`Error::WrongPool`] for a consumed handle. The place is
+    /// gone then, until the region is opened again.
+    pub fn open(self, mut options: Options<'c>) -> Result<Thread<'c, R, M>, OpenError> {
+        let outlet = options.outlet.take();
+        self.open_with(options, outlet)
+    }
+
+    /// Like [`Place::open`], for a thread with an environment: see [`Replay::open_with`].
+    /// **Errors**: those of [`Place::open`].
+    pub fn open_with<E: Outlet>(
+        self,
+        options: Options<'_>,
+        mut env: E,
+    ) -> Result<Thread<'c, R, M, E>, OpenError> {
+        let Place { mut table, member } = self;
+        let Options {
+            version,
+            update,
+            start_over,
+            ..
+        } = options;
+        let found = table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let mut keep = None;
+        if found.cursor.at == found.cursor.end {
+            table.begin_unused(&found, version);
+        } else {
+            keep = table.records_to_keep(&found, version, update, start_over)?;
+        }
+        if let Some(n) = keep
+            && n > 0
+            && table.consumes_handles_after(&found.cursor, n)
+            && !planted!("nv-replay/keep-forgets-consumed-handles")
+        {
+            return Err(OpenError::Keep(Error::WrongPool));
+        }
+        let (mut sent, mut resend) = (0, None);
+        if planted!("nv-replay/thread-keeps-its-messages") {
+            sent = 0;
+        } else if env.discards() {
+            table.drop_messages(found.committed)
+        } else if table
+            .drain(found.committed, &mut sent, &mut |m| env.send(m))
+            .map_err(OpenError::Damaged)?
+        {
+            resend = Some(outbox_action as OutboxAction<M>);
+        }
+        let mut rt = Replay {
+            table,
+            cursor: found.cursor,
+            live: false,
+            no_room_error: Error::TableFull,
+            divergence: None,
+            twins: Twins::new(),
+            innermost_loop: 0,
+            pool: member,
+            env,
+            sent,
+            queue: Queue::new(),
+            resend,
+            _root: PhantomData,
+        };
+        if let Some(n) = keep {
+            rt.restart(n, &found, version)?;
+            // A single program's reclaim ends with a fence. Here another thread may be the last.
+            rt.table.fence();
+        }
+        rt.check_live();
+        Ok(rt)
+    }
+}
+
+impl<M: Model> Table<'_, M> {
+    /// Enters the version of the program that begins to use a table without records.
+    ///
+    /// **Power loss**: the old version or this one; there are no records either way. **Cost**: at
+    /// most two stores.
+    fn begin_unused(&self, found: &ScanResult, version: u16) {
+        if found.run.version::<M>() == version || planted!("nv-replay/reserved-place-keeps-version")
+        {
+            return;
+        }
+        let area = u32::from(found.run.second::<M>()) << (Self::COUNTER_BITS - 1);
+        let counter = u32::from(version) << Self::COUNTER_BITS | area;
+        // The upper counter, one unit, is all that changes.
+        let bits = State::start_bits(found.run.seq, found.run.done);
+        self.write_state(self.geo.run_state(), bits, counter);
+    }
+
+    /// Whether a record behind the first `n` has consumed a handle.
+    fn consumes_handles_after(&self, f: &Cursor, n: u16) -> bool {
+        let (mut at, mut payload, mut i) = (f.at, f.payload, 0);
+        while at != f.end {
+            let Some(h) = self.read_record(at, payload) else {
+                break;
+            };
+            if i >= n && h.kind == CallKind::TookHandles {
+                return true;
+            }
+            i += 1;
+            at -= Self::UNIT;
+            payload = h.end;
+        }
+        false
+    }
+}
+
+/// The tables of a region of several threads, for those who read it without the threads' types.
+pub(crate) struct Tables<'m, M> {
+    pub region: Region<'m, M>,
+    geo: Geometry,
+    pub count: usize,
+}
+
+impl<'m, M: Model> Tables<'m, M> {
+    /// Reads the layout of a region of several threads. `Err` in the result is a region that is
+    /// none.
+    ///
+    /// **Errors**: [`OpenError`].
+    #[allow(clippy::type_complexity)]
+    pub fn of(region: Region<'m, M>) -> Result<Result<Self, Region<'m, M>>, OpenFailure<'m, M>> {
+        let mine = table::superblock::<M>(&Config::SMALL, None, region.len(), 0);
+        let sb = match superblock::probe(&region, &mine) {
+            superblock::State::Ready(sb) => sb,
+            _ => return Ok(Err(region)),
+        };
+        if (sb.kind, sb.version) != (mine.kind, VERSION_THREADS) {
+            return Ok(Err(region));
+        }
+        let same = |i: usize| sb.params[i] == mine.params[i];
+        let count = ThreadCount::decode(sb.params[param::THREADS]);
+        let read = match count {
+            Some(count) if same(param::UNIT) && same(param::LEN) => {
+                geometry(&region, &sb, count.tables).map(|geo| (geo, count.tables))
+            }
+            _ if !same(param::UNIT) => Err(OpenError::Config(ConfigItem::Unit)),
+            _ => Err(OpenError::Damaged(Damage::Superblock)),
+        };
+        match read {
+            Ok((geo, count)) => Ok(Ok(Tables { region, geo, count })),
+            Err(error) => Err(OpenFailure { error, region }),
+        }
+    }
+
+    /// The table of the thread `n`, which is less than `count`.
+    pub fn table(&self, n: usize) -> Table<'m, M> {
+        table_of(&self.region, &self.geo, n)
+    }
+}
+
+/// Like [`last_committed`](crate::last_committed), for one thread of several: the sequence number
+/// of its last committed transaction. 0 for a blank region, and for a thread that the region does
+/// not have.
+///
+/// Call it before [`Threads::open`]. Writes nothing. **Cost** and **Errors**: as there;
+/// [`OpenError::FormatVersion`] for the region of a single program.
+pub fn last_committed_of<M: Model>(
+    region: Region<'_, M>,
+    thread: usize,
+) -> Result<(u32, Region<'_, M>), OpenFailure<'_, M>> {
+    let tables = match Tables::of(region)? {
+        Ok(tables) => tables,
+        Err(region) => {
+            return match open::scan_region(region, &mut |_, _| {})? {
+                (None, region) => Ok((0, region)),
+                (Some(_), region) => Err(OpenFailure {
+                    error: OpenError::FormatVersion {
+                        stored: table::VERSION,
+                    },
+                    region,
+                }),
+            };
+        }
+    };
+    if thread >= tables.count {
+        return Ok((0, tables.region));
+    }
+    match tables.table(thread).scan(&mut |_, _| {}) {
+        Ok(found) => Ok((found.committed, tables.region)),
+        Err(damage) => Err(OpenFailure {
+            error: OpenError::Damaged(damage),
+            region: tables.region,
+        }),
+    }
+}

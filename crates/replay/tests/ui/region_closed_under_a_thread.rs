@@ -1,0 +1,15 @@
+//! The region is closed while a thread has its table.
+use nv_replay::nvmem::Region;
+use nv_replay::pmem_tx::{Contexts, Sharing};
+use nv_replay::{Config, Options, Threads};
+
+type Two = Sharing<(u32,), Contexts<(u32, u32)>>;
+
+fn main() {
+    let region = Region::new(&mut []);
+    let mut all = Threads::<Two>::open(region, Config::SMALL, None, |_| Ok(((0,), (0, 0)))).unwrap();
+    let ((one, _), _) = all.share().unwrap();
+    let mut one = one.open(Options::default()).unwrap();
+    let _ = all.close();
+    let _ = one.step((), |_, _, ()| Ok(()));
+}
