@@ -188,13 +188,16 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+// The bound on `E` is that of the function: so the compiler says how to meet it, also to a program
+// that names the runtime's type before.
+impl<'m, R: Persist, M: Model, E> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
     /// Like [`Replay::open`], for a program with an environment: its drivers, which the program
     /// sets up at each boot. The runtime lends `env` to [inputs](Replay::input), to the bodies of
-    /// loops ([`Replay::env`]) and, as the [`Outlet`], to outputs. A step does not get it.
+    /// loops ([`Replay::env`]) and, as the [`Outlet`], to outputs. A step does not get it. If the
+    /// program sends nothing, write `impl Outlet for Drivers {}`.
     ///
     /// The environment is volatile: after a boot it is as the program has made it, although calls
     /// are bypassed. So it holds nothing that a program carries from one call to the next. A
@@ -211,6 +214,7 @@ where
         init: F,
     ) -> Result<Self, OpenFailure<'m, M>>
     where
+        E: Outlet,
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
         let mut place = MaybeUninit::uninit();
@@ -640,28 +644,28 @@ pub(crate) fn read_geometry<M: Model>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
 ) -> Result<(Geometry, bool), OpenError> {
-    let blank = read_superblock(region, sb)?;
-    Ok((geometry(region, &sb.params)?, blank))
+    read_superblock(region, sb, |sb| geometry(region, &sb.params))
 }
 
-/// Whether a region must be formatted as `sb` says. If not, replaces parameters of `sb` by the
-/// stored ones.
+/// The layout that `layout` gives, and whether a region must be formatted as `sb` says. If not,
+/// replaces parameters of `sb` by the stored ones.
 ///
 /// **Errors**: the region holds something else.
 #[inline(always)]
-pub(crate) fn read_superblock<M: Model>(
+pub(crate) fn read_superblock<M: Model, G>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
-) -> Result<bool, OpenError> {
-    match superblock::probe_view(region, sb) {
-        superblock::State::Ready(stored) => {
-            if let Err(other) = stored.agrees(sb, param::STORED) {
-                return Err(mismatch_error(&stored, sb, other));
-            }
-            Ok(false)
-        }
-        state => needs_format(state),
+    layout: impl FnOnce(&Superblock) -> Result<G, OpenError>,
+) -> Result<(G, bool), OpenError> {
+    let state = superblock::probe_view(region, sb);
+    if let superblock::State::Ready(stored) = &state
+        && let Err(other) = stored.agrees(sb, param::STORED)
+    {
+        return Err(mismatch_error(stored, sb, other));
     }
+    // Before the state: a region that is shorter than a superblock reads as foreign.
+    let geo = layout(sb)?;
+    Ok((geo, needs_format(state)?))
 }
 
 /// Whether a region must be formatted, given the state of its superblock.
@@ -680,7 +684,9 @@ fn geometry<M: Model>(region: &Region<'_, M>, params: &[u32; 8]) -> Result<Geome
     let geo = Geometry::new::<M>(params).map_err(OpenError::Config)?;
     // Some bytes must remain for the pool.
     if region.len() <= geo.len {
-        return Err(OpenError::TooSmall { needed: geo.len });
+        return Err(OpenError::TooSmall {
+            needed: geo.len + 8,
+        });
     }
     Ok(geo)
 }

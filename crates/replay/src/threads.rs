@@ -307,7 +307,9 @@ fn geometry<M: Model>(
     let needed = tables_len(&geo, tables).unwrap_or(usize::MAX);
     // Some bytes must remain for the pool.
     if region.len() <= needed {
-        return Err(OpenError::TooSmall { needed });
+        return Err(OpenError::TooSmall {
+            needed: needed.saturating_add(8),
+        });
     }
     Ok(geo)
 }
@@ -348,8 +350,7 @@ where
         let fingerprint = T::fingerprint();
         let len = region.len();
         let mut sb = table::superblock_of_threads::<M>(&table, Self::COUNT, pool, len, fingerprint);
-        let read = open::read_superblock(&region, &mut sb)
-            .and_then(|blank| Ok((geometry(&region, &sb, tables)?, blank)));
+        let read = open::read_superblock(&region, &mut sb, |sb| geometry(&region, sb, tables));
         let (geo, blank) = match read {
             Ok(read) => read,
             Err(error) => return Err(OpenFailure { error, region }),

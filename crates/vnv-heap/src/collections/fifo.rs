@@ -155,8 +155,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
     }
 
     /// Drops the oldest element, even if it is damaged; this cannot fail. Objects that it owned are
-    /// unreachable, and the next open frees them. **Cost**: none; with the snapshot promise it writes 2 bytes and
-    /// reads 12 if the element was changed and not written yet.
+    /// unreachable, and the next open frees them. **Cost**: none; with the snapshot promise it
+    /// writes 2 bytes and reads 12 if the element was changed and not written yet.
     pub fn skip<H: HeapOf<'h, B>>(&mut self, heap: &H) {
         if self.len > 0 {
             heap.unrooted().forget_chunk(&self.ring, self.head);
