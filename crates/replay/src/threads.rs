@@ -518,23 +518,22 @@ where
         } else {
             keep = table.records_to_keep(&found, version, update, start_over)?;
         }
-        if let Some(n) = keep
-            && n > 0
-            && table.consumes_handles_after(&found.cursor, n)
-            && !planted!("nv-replay/keep-forgets-consumed-handles")
-        {
-            return Err(OpenError::Keep(Error::WrongPool));
+        if let Some(n @ 1..) = keep {
+            let consumed = table.consumes_handles_after(&found.cursor, n);
+            if consumed && !planted!("nv-replay/keep-forgets-consumed-handles") {
+                return Err(OpenError::Keep(Error::WrongPool));
+            }
         }
         let (mut sent, mut resend) = (0, None);
-        if planted!("nv-replay/thread-keeps-its-messages") {
-            sent = 0;
-        } else if env.discards() {
-            table.drop_messages(found.committed)
-        } else if table
-            .drain(found.committed, &mut sent, &mut |m| env.send(m))
-            .map_err(OpenError::Damaged)?
-        {
-            resend = Some(outbox_action as OutboxAction<M>);
+        if !planted!("nv-replay/thread-keeps-its-messages") {
+            if env.discards() {
+                table.drop_messages(found.committed)
+            } else if table
+                .drain(found.committed, &mut sent, &mut |m| env.send(m))
+                .map_err(OpenError::Damaged)?
+            {
+                resend = Some(outbox_action as OutboxAction<M>);
+            }
         }
         let mut rt = Replay {
             table,
@@ -567,8 +566,8 @@ impl<M: Model> Table<'_, M> {
     /// **Power loss**: the old version or this one; there are no records either way. **Cost**: at
     /// most two stores.
     fn begin_unused(&self, found: &ScanResult, version: u16) {
-        if found.run.version::<M>() == version || planted!("nv-replay/reserved-place-keeps-version")
-        {
+        let same = found.run.version::<M>() == version;
+        if same || planted!("nv-replay/reserved-place-keeps-version") {
             return;
         }
         let area = u32::from(found.run.second::<M>()) << (Self::COUNTER_BITS - 1);
