@@ -149,8 +149,8 @@ pub struct Member<'c, R, M = InOrder32> {
 // only; the rest belongs to the member.
 unsafe impl<R, M: Model, S: Section> Send for Member<'_, R, Preempted<M, S>> {}
 
-// SAFETY: the context is that of the place, and the numbers of its transactions are those of the
-// table beside it.
+// SAFETY: invariant "A table for each thread": the context is that of the place, and the numbers
+// of its transactions are those of the table beside it.
 unsafe impl<R: Persist, M: Model> PoolAccess<R, M> for Member<'_, R, M>
 where
     M::Unit: Width,
