@@ -791,8 +791,8 @@ impl<A: Arg, O, M: Model> Prepared<'_, A, O, M> {
 pub unsafe trait Section: 'static {
     /// Runs `f` while no other context of the pool is in a section.
     fn with<R>(f: impl FnOnce() -> R) -> R;
-    /// Runs `f` while no other context of the pool is in a call of this function. Other contexts may
-    /// be in sections meanwhile; `f` enters none.
+    /// Runs `f` while no other context of the pool is in a call of this function. Other contexts
+    /// may be in sections meanwhile; `f` enters none.
     #[inline(always)]
     fn exclusive<R>(f: impl FnOnce() -> R) -> R {
         Self::with(f)

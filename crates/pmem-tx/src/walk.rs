@@ -171,12 +171,12 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         }
     }
 
-    /// Claims the object, or the cell, with its payload at `off` for an owner, to be checked as `k`.
-    /// False if it cannot be claimed.
+    /// Claims the object, or the cell, with its payload at `off` for an owner, to be checked as
+    /// `k`. False if it cannot be claimed.
     ///
-    /// The mark is tested before the header is loaded. A block that was in use at `begin` and has no
-    /// owner stays as it is, because no transaction reaches it. At any other place contexts that run
-    /// by now may have put a free block or an object's bytes.
+    /// The mark is tested before the header is loaded. A block that was in use at `begin` and has
+    /// no owner stays as it is, because no transaction reaches it. At any other place contexts that
+    /// run by now may have put a free block or an object's bytes.
     #[inline(never)]
     fn claim(&mut self, off: usize, cell: bool, k: Target) -> bool {
         let header = off.wrapping_sub(Core::<M>::UNIT);

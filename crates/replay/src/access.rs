@@ -5,8 +5,8 @@ use nvmem::{Model, Persist};
 use pmem_tx::{Context, Error, OpenError, Pool, Width};
 
 /// What a runtime asks of its pool. Implemented here only: by [`Pool`], which the runtime of a
-/// single program owns, and by [`Member`](crate::Member), a thread's part of a pool that
-/// several share.
+/// single program owns, and by
+/// [`Member`](crate::Member), a thread's part of a pool that several share.
 ///
 /// # Safety
 /// The context is that of the runtime's own root, and its numbers are those of its table.
@@ -36,7 +36,8 @@ where
     fn restarted(&mut self) -> Result<(), OpenError>;
 }
 
-// SAFETY: the pool has one context, and the runtime owns it.
+// SAFETY: invariant "One number, one transaction": the pool has one context, and the runtime owns
+// both it and the table.
 unsafe impl<R: Persist, M: Model> PoolAccess<R, M> for Pool<'_, R, M>
 where
     M::Unit: Width,

@@ -463,12 +463,10 @@ where
 #[inline(always)]
 fn refused<A: Arg>(args: &A, session: u32) -> Option<Error> {
     if !args.of_session(session) {
-        Some(Error::WrongPool)
-    } else if args.in_use() && !planted!("nv-replay/key-in-use-entered") {
-        Some(Error::KeyInUse)
-    } else {
-        None
+        return Some(Error::WrongPool);
     }
+    let in_use = args.in_use() && !planted!("nv-replay/key-in-use-entered");
+    in_use.then_some(Error::KeyInUse)
 }
 
 /// Tells a step's arguments that its transaction has ended, also by unwinding. Arguments that are
@@ -483,9 +481,10 @@ impl<'a, A: Arg> Entered<'a, A> {
 impl<A: Arg> Drop for Entered<'_, A> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(args) = self.0
-            && !planted!("nv-replay/key-stays-in-use")
-        {
+        if planted!("nv-replay/key-stays-in-use") {
+            return;
+        }
+        if let Some(args) = self.0 {
             args.ended()
         }
     }

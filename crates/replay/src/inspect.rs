@@ -34,7 +34,8 @@ pub enum TableItem {
         /// The index of its root in [`Contexts`](pmem_tx::Contexts).
         thread: u8,
     },
-    /// The last item of a table: the program's version and the number of the last committed transaction.
+    /// The last item of a table: the program's version and the number of the last committed
+    /// transaction.
     End {
         /// The program's version.
         version: u16,
@@ -43,8 +44,8 @@ pub enum TableItem {
     },
 }
 
-/// Calls `visit` with each item of the table at the start of `region`, or of each table if it is one
-/// of several [`Threads`](crate::Threads). Writes nothing.
+/// Calls `visit` with each item of the table at the start of `region`, or of each table if it is
+/// one of several [`Threads`](crate::Threads). Writes nothing.
 ///
 /// The region comes back in every case. **Errors**: [`OpenError`](crate::OpenError).
 pub fn inspect<'m, M: Model>(

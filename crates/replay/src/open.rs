@@ -647,16 +647,16 @@ pub(crate) fn read_geometry<M: Model>(
     read_superblock(region, sb, |sb| geometry(region, &sb.params))
 }
 
-/// The layout by `geometry`, and whether a region must be formatted as `sb` says. If not, replaces
-/// parameters of `sb` by the stored ones first.
+/// The layout that `layout` gives, and whether a region must be formatted as `sb` says. If not,
+/// replaces parameters of `sb` by the stored ones.
 ///
-/// **Errors**: that of `geometry`; the region holds something else.
+/// **Errors**: the region holds something else.
 #[inline(always)]
-pub(crate) fn read_superblock<M: Model>(
+pub(crate) fn read_superblock<M: Model, G>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
-    geometry: impl FnOnce(&Superblock) -> Result<Geometry, OpenError>,
-) -> Result<(Geometry, bool), OpenError> {
+    layout: impl FnOnce(&Superblock) -> Result<G, OpenError>,
+) -> Result<(G, bool), OpenError> {
     let state = superblock::probe_view(region, sb);
     if let superblock::State::Ready(stored) = &state
         && let Err(other) = stored.agrees(sb, param::STORED)
@@ -664,7 +664,7 @@ pub(crate) fn read_superblock<M: Model>(
         return Err(mismatch_error(stored, sb, other));
     }
     // Before the state: a region that is shorter than a superblock reads as foreign.
-    let geo = geometry(sb)?;
+    let geo = layout(sb)?;
     Ok((geo, needs_format(state)?))
 }
 

@@ -149,8 +149,8 @@ pub struct Member<'c, R, M = InOrder32> {
 // only; the rest belongs to the member.
 unsafe impl<R, M: Model, S: Section> Send for Member<'_, R, Preempted<M, S>> {}
 
-// SAFETY: the context is that of the place, and the numbers of its transactions are those of the
-// table beside it.
+// SAFETY: invariant "A table for each thread": the context is that of the place, and the numbers
+// of its transactions are those of the table beside it.
 unsafe impl<R: Persist, M: Model> PoolAccess<R, M> for Member<'_, R, M>
 where
     M::Unit: Width,
@@ -307,7 +307,9 @@ fn geometry<M: Model>(
     let needed = tables_len(&geo, tables).unwrap_or(usize::MAX);
     // Some bytes must remain for the pool.
     if region.len() <= needed {
-        return Err(OpenError::TooSmall { needed });
+        return Err(OpenError::TooSmall {
+            needed: needed.saturating_add(8),
+        });
     }
     Ok(geo)
 }
@@ -516,23 +518,22 @@ where
         } else {
             keep = table.records_to_keep(&found, version, update, start_over)?;
         }
-        if let Some(n) = keep
-            && n > 0
-            && table.consumes_handles_after(&found.cursor, n)
-            && !planted!("nv-replay/keep-forgets-consumed-handles")
-        {
-            return Err(OpenError::Keep(Error::WrongPool));
+        if let Some(n @ 1..) = keep {
+            let consumed = table.consumes_handles_after(&found.cursor, n);
+            if consumed && !planted!("nv-replay/keep-forgets-consumed-handles") {
+                return Err(OpenError::Keep(Error::WrongPool));
+            }
         }
         let (mut sent, mut resend) = (0, None);
-        if planted!("nv-replay/thread-keeps-its-messages") {
-            sent = 0;
-        } else if env.discards() {
-            table.drop_messages(found.committed)
-        } else if table
-            .drain(found.committed, &mut sent, &mut |m| env.send(m))
-            .map_err(OpenError::Damaged)?
-        {
-            resend = Some(outbox_action as OutboxAction<M>);
+        if !planted!("nv-replay/thread-keeps-its-messages") {
+            if env.discards() {
+                table.drop_messages(found.committed)
+            } else if table
+                .drain(found.committed, &mut sent, &mut |m| env.send(m))
+                .map_err(OpenError::Damaged)?
+            {
+                resend = Some(outbox_action as OutboxAction<M>);
+            }
         }
         let mut rt = Replay {
             table,
@@ -565,8 +566,8 @@ impl<M: Model> Table<'_, M> {
     /// **Power loss**: the old version or this one; there are no records either way. **Cost**: at
     /// most two stores.
     fn begin_unused(&self, found: &ScanResult, version: u16) {
-        if found.run.version::<M>() == version || planted!("nv-replay/reserved-place-keeps-version")
-        {
+        let same = found.run.version::<M>() == version;
+        if same || planted!("nv-replay/reserved-place-keeps-version") {
             return;
         }
         let area = u32::from(found.run.second::<M>()) << (Self::COUNTER_BITS - 1);

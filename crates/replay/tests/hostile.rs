@@ -240,7 +240,7 @@ where
         }
         let _ = first;
     }
-    let mut all = open(all.close()).expect("what was opened opens again");
+    let mut all = open(all.close()).unwrap_or_else(|r| panic!("opened once: {r}"));
     let _ = all.audit();
     let _ = all.close();
     // SAFETY: initialised above, and whole units were stored.

@@ -97,7 +97,7 @@ struct Case {
     before: u32,
     /// Boxes that the first thread makes.
     boxes: u32,
-    /// Iterations of the first thread that lose a handle.
+    /// Iterations of the first thread that lose two handles.
     lost: u32,
     /// The second thread has a handle in a record for all of its life.
     pen: bool,
@@ -161,10 +161,14 @@ where
         };
         env.saw(0, n);
     }
-    // Each iteration loses a handle.
+    // Each iteration loses two handles.
     rt.each(0..case.lost, |rt, i| {
-        let _lost = rt.step_own::<_, Handle<M>>(i, |tx, _, i| PBox::new(content(i), tx))?;
-        rt.env().hold();
+        let _lost = rt.step_own::<_, (Handle<M>, Handle<M>)>(i, |tx, _, i| {
+            Ok((PBox::new(content(i), tx)?, PBox::new(content(i), tx)?))
+        })?;
+        let env = rt.env();
+        env.hold();
+        env.hold();
         Ok(())
     })
 }

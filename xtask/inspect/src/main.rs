@@ -260,7 +260,10 @@ mod tests {
         let mut threads = threads.ok().unwrap();
         let ((_, two), (mut shared,)) = threads.share().unwrap();
         let mut rt = two.open(nv_replay::Options::default()).unwrap();
-        let step = rt.step(&mut shared, |tx, _, mut n| Ok(*n.get_mut(tx)? += 1));
+        let step = rt.step(&mut shared, |tx, _, mut n| {
+            *n.get_mut(tx)? += 1;
+            Ok(())
+        });
         step.ok().unwrap();
         let said = report(&image(&threads.close()), 1).unwrap();
         for part in ["RPLY", "thread: 1", "Record", "context 1", "3 objects"] {

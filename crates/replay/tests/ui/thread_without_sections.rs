@@ -6,7 +6,7 @@ fn in_another_thread<T>(job: impl FnOnce() -> T + Send) {
     drop(job)
 }
 
-fn program(rt: &mut Thread<'_, u32, nv_replay::nvmem::InOrder32, ()>) {
-    in_another_thread(|| rt.is_live());
+fn program(rt: Thread<'_, u32, nv_replay::nvmem::InOrder32, ()>) {
+    in_another_thread(move || drop(rt));
 }
 fn main() {}
