@@ -39,7 +39,7 @@ use pmem_tx::Width;
 
 /// The count of an endless loop. An empty range never enters a loop, so no other loop has this
 /// count.
-const ENDLESS: u32 = 0;
+pub(crate) const ENDLESS: u32 = 0;
 
 /// The body of a loop without arguments: a function pointer, so that iterations share no volatile
 /// state.
@@ -177,7 +177,7 @@ where
     /// Enters a loop at its recorded iteration, or records it if the program is past all records.
     /// Passes a loop that has ended: `l.running` is false then.
     #[inline(never)]
-    fn enter_loop(&mut self, l: &mut Loop) -> Result<(), Error> {
+    pub(crate) fn enter_loop(&mut self, l: &mut Loop) -> Result<(), Error> {
         if l.count > Table::<M>::COUNTER {
             return self.check_running().and(Err(Error::LoopTooLong));
         }
@@ -221,8 +221,7 @@ where
         if self.replaying() {
             return Err(self.diverged(Mismatch::RecordsRemain));
         }
-        l.iteration = l.iteration.wrapping_add(1) & Table::<M>::COUNTER;
-        l.running = l.iteration != l.count || l.count == ENDLESS;
+        l.pass::<M>();
         if !l.running {
             self.innermost_loop = l.outer;
         }
@@ -286,9 +285,9 @@ pub(crate) struct Loop {
     /// The number of iterations, or `ENDLESS`.
     count: u32,
     /// The current iteration, from 0.
-    iteration: u32,
+    pub iteration: u32,
     /// The loop has not ended.
-    running: bool,
+    pub running: bool,
     /// The first header and the first payload of an iteration's records. The loop's state lies just
     /// before `payload`.
     pub at: usize,
@@ -296,11 +295,13 @@ pub(crate) struct Loop {
     /// The first byte of the region of the runtime that entered the loop.
     region_base: *mut u8,
     /// The value of [`Replay::innermost_loop`] before the loop was entered.
-    outer: usize,
+    pub outer: usize,
 }
 
 /// Stops the runtime if the body unwinds, as an error from the body does.
-struct LoopGuard<'a, 'm, R: Persist, M: Model, E: Outlet>(&'a mut Replay<'m, R, M, E>)
+pub(crate) struct LoopGuard<'a, 'm, R: Persist, M: Model, E: Outlet>(
+    pub &'a mut Replay<'m, R, M, E>,
+)
 where
     M::Unit: Width;
 impl<R: Persist, M: Model, E: Outlet> Drop for LoopGuard<'_, '_, R, M, E>
@@ -314,7 +315,7 @@ where
 
 impl Loop {
     #[inline(always)]
-    fn new(id: u32, count: u32) -> Self {
+    pub fn new(id: u32, count: u32) -> Self {
         Loop {
             id,
             count,
@@ -331,6 +332,13 @@ impl Loop {
     #[inline(always)]
     fn address(&self) -> usize {
         core::ptr::from_ref(self).addr()
+    }
+
+    /// Goes on to the next iteration, or to the end.
+    #[inline(always)]
+    pub fn pass<M: Model>(&mut self) {
+        self.iteration = self.iteration.wrapping_add(1) & Table::<M>::COUNTER;
+        self.running = self.iteration != self.count || self.count == ENDLESS;
     }
 
     /// Stores the loop's state at `at`. It counts if the number `seq` does.

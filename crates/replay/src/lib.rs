@@ -15,7 +15,9 @@ mod outbox;
 #[cfg(feature = "postcard")]
 mod postcard;
 mod signature;
+mod steps;
 mod table;
+mod token;
 
 pub use call::{Named, Step, StepBody};
 pub use each::LoopBody;
@@ -33,6 +35,8 @@ pub use postcard::Postcard;
 #[cfg(feature = "instrument")]
 pub use signature::Twin;
 pub use signature::{Name, version};
+pub use steps::TurnBody;
 #[doc(hidden)]
 pub use table::pool_region;
 pub use table::{CallKind, Config};
+pub use token::Token;

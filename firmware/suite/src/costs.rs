@@ -237,6 +237,12 @@ fn loops<M: Mapped>(scene: &mut Scene<'_, M>) {
     });
     scene.end_section();
     ok!(scene, done);
+    let done = rt.named("one step").each_step(0..6, (), |_, _, _, ()| {
+        Scene::<M>::next_section_anywhere(section::STEP_ITERATION);
+        Ok(())
+    });
+    scene.end_section();
+    ok!(scene, done);
     let done = rt.named("step").each(0..6, |rt, _| {
         rt.env().0.next_section(section::STEP);
         let r = rt.step((), |_, _, ()| Ok(()));
