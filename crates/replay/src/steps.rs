@@ -174,6 +174,9 @@ where
         args: A,
         body: TurnBody<R, M, A>,
     ) -> Result<(), Error> {
+        if range.is_empty() {
+            return self.check_running();
+        }
         let call = step_loop_hash::<A>(kind::EACH_STEP, name);
         self.step_loop(call, range, args, &(), || (), body, no_join())
     }
@@ -200,6 +203,9 @@ where
         args: A,
         body: TurnBody<R, M, A, K>,
     ) -> Result<(), Error> {
+        if range.is_empty() {
+            return self.check_running();
+        }
         let call = step_loop_hash::<A>(kind::TOKEN | kind::EACH_STEP, name);
         let attempt = Attempt::new(token);
         let join = Some(joins(|c| attempt.join(c)));
@@ -249,9 +255,6 @@ where
         J: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>,
     {
         let Range { start, end } = range;
-        if start >= end && end != ENDLESS {
-            return self.check_running();
-        }
         // A handle that a later record gives away comes back without a session. It does not enter.
         let mine = args.of_session(self.pool.session());
         if !mine && !self.replaying() {
