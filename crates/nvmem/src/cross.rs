@@ -57,8 +57,9 @@ pub unsafe trait Arg: Sized {
     ///
     /// # Safety
     /// The caller forgets `self` afterwards, or rolls the transaction back, or `Self` is
-    /// [`Repeat`]. It has seen that `self` is not [in use](Arg::in_use), and calls [`Arg::ended`] when the transaction has ended. Only
-    /// a caller whose pool has no shared roots may leave these two out.
+    /// [`Repeat`]. It has seen that `self` is not [in use](Arg::in_use), and calls [`Arg::ended`]
+    /// when the transaction has ended. Only a caller whose pool has no shared roots may leave these
+    /// two out.
     unsafe fn enter<'p>(&self) -> Self::In<'p>;
     /// The transaction that it has entered is committed or rolled back.
     fn ended(&self) {}
@@ -68,8 +69,8 @@ pub unsafe trait Arg: Sized {
 /// and tuples of them.
 ///
 /// # Safety
-/// [`Arg::OWNED`] is 0, and [`Arg::enter`] may be called again when the transaction that was entered
-/// has ended.
+/// [`Arg::OWNED`] is 0, and [`Arg::enter`] may be called again when the transaction that was
+/// entered has ended.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot enter a transaction in every iteration of a loop",
     note = "a loop's arguments are plain persistent values, `held.lend()`, and tuples of them",

@@ -1,7 +1,8 @@
 //! Loops of one step, whose state word is the commit.
 //!
-//! `each` stores the header of the step and then the state of the next iteration. Where an iteration
-//! is one step, the second store can commit the first: the state carries a sequence number, too.
+//! `each` stores the header of the step and then the state of the next iteration. Where an
+//! iteration is one step, the second store can commit the first: the state carries a sequence
+//! number, too.
 //!
 //! ```text
 //! headers, downwards      ... | loop | (0)            no record follows while the loop runs
@@ -23,17 +24,17 @@
 //! after the last turn the start word says "done"; the next record follows the loop.
 //! ```
 //!
-//! Recovery knows nothing of this: the last record is the loop's, so the number in its start word is
-//! the last committed one (invariant "One number, one transaction"). The pool, the outbox and a token
-//! resolve with it, as they do after a turn of `each`.
+//! Recovery knows nothing of this: the last record is the loop's, so the number in its start word
+//! is the last committed one (invariant "One number, one transaction"). The pool, the outbox and a
+//! token resolve with it, as they do after a turn of `each`.
 //!
-//! Safe against stale headers: the one behind the loop's record could count after a turn whose number
-//! comes just before its own. Point 0 clears it before the first turn, and until the loop ends nobody
-//! stores there. So no turn has to look (invariant "Nothing stale behind").
+//! Safe against stale headers: the one behind the loop's record could count after a turn whose
+//! number comes just before its own. Point 0 clears it before the first turn, and until the loop
+//! ends nobody stores there. So no turn has to look (invariant "Nothing stale behind").
 //!
-//! The body gets no runtime. So it can neither record anything in the loop, nor replace the runtime.
-//! A turn that fails is undone and leaves no record, so nothing may run behind it: the loop stays in
-//! this iteration, and the runtime stops.
+//! The body gets no runtime. So it can neither record anything in the loop, nor replace the
+//! runtime. A turn that fails is undone and leaves no record, so nothing may run behind it: the
+//! loop stays in this iteration, and the runtime stops.
 
 use crate::call::{Named, Step, joins};
 use crate::each::{ENDLESS, Loop, LoopGuard};
@@ -64,23 +65,23 @@ impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
-    /// Runs a step for each number of the range. One store ends an iteration and commits its step, so
-    /// it costs one store less than [`Replay::each`] with a step in its body, and no record.
+    /// Runs a step for each number of the range. One store ends an iteration and commits its step,
+    /// so it costs one store less than [`Replay::each`] with a step in its body, and no record.
     ///
-    /// The arguments enter every iteration: plain values, `held.lend()`, and tuples of them. After a
-    /// power cut the loop continues in the iteration that was cut. If the body fails, its changes are
-    /// undone, the loop stays in this iteration and the runtime stops until the next open. Nothing is
-    /// recorded: the next boot tries again. To go on, handle the error inside the body, where
-    /// [`nested`](pmem_tx::Tx::nested) undoes a part of it.
+    /// The arguments enter every iteration: plain values, `held.lend()`, and tuples of them. After
+    /// a power cut the loop continues in the iteration that was cut. If the body fails, its changes
+    /// are undone, the loop stays in this iteration and the runtime stops until the next open.
+    /// Nothing is recorded: the next boot tries again. To go on, handle the error inside the body,
+    /// where [`nested`](pmem_tx::Tx::nested) undoes a part of it.
     ///
-    /// **Power loss**: an iteration happened with all its changes, or it did not begin. **Cost**: one
-    /// store for an iteration, two more once in 32,768 iterations (once in 128 on 16-bit units), and
-    /// the cost of the body; two to four stores to open the loop. **Errors**: that of the body and
-    /// [`Error::OutboxFull`], after which the runtime has stopped; [`Error::TableFull`];
-    /// [`Error::LoopTooLong`]; [`Error::WrongPool`] for a handle of another opening;
-    /// [`Error::Diverged`] if the program does not match its records; [`Error::LoopInterrupted`] if
-    /// the runtime has stopped. **Panics**: never. A body that unwinds is undone and stops the
-    /// runtime.
+    /// **Power loss**: an iteration happened with all its changes, or it did not begin. **Cost**:
+    /// one store for an iteration, two more once in 32,768 iterations (once in 128 on 16-bit
+    /// units), and the cost of the body; two to four stores to open the loop. **Errors**: that of
+    /// the body and [`Error::OutboxFull`], after which the runtime has stopped;
+    /// [`Error::TableFull`]; [`Error::LoopTooLong`]; [`Error::WrongPool`] for a handle of another
+    /// opening; [`Error::Diverged`] if the program does not match its records;
+    /// [`Error::LoopInterrupted`] if the runtime has stopped. **Panics**: never. A body that
+    /// unwinds is undone and stops the runtime.
     ///
     /// ```
     /// use nv_replay::{Error, Replay};
@@ -256,7 +257,8 @@ where
     {
         let Range { start, end } = range;
         // A handle that a later record gives away comes back without a session. It does not enter.
-        let mine = args.of_session(self.pool.session());
+        let session = self.pool.session();
+        let mine = args.of_session(session) || planted!("nv-replay/turn-takes-any-handle");
         if !mine && !self.replaying() {
             return self.check_running().and(Err(Error::WrongPool));
         }
@@ -292,10 +294,15 @@ where
                 queue.body_failed(e);
             }
             l.pass::<M>();
-            match &mut join {
-                None => rt.commit_turn(&l)?,
-                Some(join) => rt.commit_turn_joined(&l, join)?,
+            let r = match &mut join {
+                None => rt.commit_turn(&l),
+                Some(join) => rt.commit_turn_joined(&l, join),
+            };
+            if r.is_err() && planted!("nv-replay/failed-turn-goes-on") {
+                core::mem::forget(inside);
+                return r;
             }
+            r?;
         }
         core::mem::forget(inside);
         Ok(())
@@ -327,10 +334,23 @@ where
     /// **Errors**: that of the body, which is undone.
     #[inline(never)]
     fn commit_turn(&mut self, l: &Loop) -> Result<(), Error> {
+        if planted!("nv-replay/turn-before-its-changes") {
+            l.write_next(&self.table, self.pool.context().next_seq());
+        }
+        if planted!("nv-replay/turn-sends-early") {
+            let seq = self.pool.context().next_seq();
+            self.queue.stage(&self.table, seq);
+            self.turned(seq);
+        }
         let open = self.pool.context().resume(self.queue.judge())?;
         let ready = open.prepare();
         let seq = ready.seq();
-        self.queue.stage(&self.table, seq);
+        if planted!("nv-replay/turn-before-its-messages") {
+            l.write_next(&self.table, seq);
+        }
+        if self.queue.action().is_some() || !planted!("nv-replay/turn-keeps-uncommitted") {
+            self.queue.stage(&self.table, seq);
+        }
         l.write_next(&self.table, seq);
         ready.committed();
         self.turned(seq);

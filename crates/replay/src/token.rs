@@ -13,8 +13,8 @@
 //!
 //! A token is shared by reference, so what it remembers lies in cells. Safe without `unsafe` in the
 //! kernel and in its users: an operation of the kernel takes `&Step<'_, '_, M, K>`, and only this
-//! crate makes one. It is lent to a function pointer for any lifetimes, so it cannot leave the body,
-//! nor reach the body of another step.
+//! crate makes one. It is lent to a function pointer for any lifetimes, so it cannot leave the
+//! body, nor reach the body of another step.
 
 use crate::call::{Named, Step, StepBody};
 use crate::error::{Error, StepError};
@@ -38,8 +38,8 @@ use pmem_tx::Width;
 /// # Sequence numbers
 ///
 /// A token stages its words with [`Commit::number`]. They take effect if and only if
-/// [`last_committed`](crate::last_committed) returns this number after a cut, or a later one. Numbers
-/// are used up by other calls, too, for which no token is asked:
+/// [`last_committed`](crate::last_committed) returns this number after a cut, or a later one.
+/// Numbers are used up by other calls, too, for which no token is asked:
 ///
 /// | call | numbers |
 /// |---|---|
@@ -51,9 +51,8 @@ use pmem_tx::Width;
 /// | a turn that fails; a view; a bypass; an open | 0 |
 /// | an open that starts over or keeps `n` records | `n` + 1 |
 ///
-/// Numbers come round after 2^`seq_bits` - 1 of them. So a token that leaves stamps behind must sweep
-/// them in time, and count the numbers that others use:
-/// [`nvmem::tagged`] allows at most
+/// Numbers come round after 2^`seq_bits` - 1 of them. So a token that leaves stamps behind must
+/// sweep them in time, and count the numbers that others use: [`nvmem::tagged`] allows at most
 /// [`max_unswept`](nvmem::tagged::Widths::max_unswept) between two sweeps. Where the program bounds
 /// no such count, settle the words in `join` when `store` has returned.
 pub trait Token {
@@ -117,8 +116,8 @@ impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
-    /// Like [`Replay::step`], with a token: the body reaches it through [`Step::token`], and it takes
-    /// part in the commit. What the body does with it happens with the step or not at all.
+    /// Like [`Replay::step`], with a token: the body reaches it through [`Step::token`], and it
+    /// takes part in the commit. What the body does with it happens with the step or not at all.
     ///
     /// **Power loss**: before the commit store nothing of the step and of what the token has staged
     /// happened, after it all. **Cost** and **Errors**: those of [`Replay::step`] and of

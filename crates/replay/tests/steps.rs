@@ -1,4 +1,5 @@
-//! Loops of one step, and steps with a token, without cuts. How many sequence numbers each call uses.
+//! Loops of one step, and steps with a token, without cuts. How many sequence numbers each call
+//! uses.
 
 use nv_replay::nvmem::instrument::{Observer, observe};
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};

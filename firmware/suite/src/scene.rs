@@ -100,8 +100,8 @@ impl<'s, M: Mapped> Scene<'s, M> {
         mapped::barrier();
     }
 
-    /// As [`next_section`](Self::next_section), for code that has no scene. On a host, where nothing
-    /// is measured, it does nothing.
+    /// As [`next_section`](Self::next_section), for code that has no scene. On a host, where
+    /// nothing is measured, it does nothing.
     #[inline(always)]
     pub fn next_section_anywhere(section: u16) {
         #[cfg(target_os = "none")]

@@ -373,8 +373,8 @@ where
     assert_eq!(world.get().sent, sent);
 }
 
-/// Loops of one step: with arguments, with a handle that is lent, behind records of the iteration of
-/// an outer loop, over no number.
+/// Loops of one step: with arguments, with a handle that is lent, behind records of the iteration
+/// of an outer loop, over no number.
 pub fn step_loops<M: Model>(rt: &mut Rt<'_, M>, _: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
@@ -434,7 +434,8 @@ std::thread_local! {
     static ODD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Turns that send two messages, one, and none; one of them only if the sensor says so in this boot.
+/// Turns that send two messages, one, and none; one of them only if the sensor says so in this
+/// boot.
 pub fn turns_send<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
