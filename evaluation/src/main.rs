@@ -8,6 +8,7 @@ mod measure;
 mod merge;
 mod plot;
 mod report;
+mod threads;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -104,6 +105,12 @@ const ALL: &[Evaluation] = &[
         about: "the rig: cuts, boots and costs of the machine code of three machines",
         exact: Some(measure::machine_costs),
         measure: measure::machine,
+    },
+    Evaluation {
+        name: "threads",
+        about: "what a kernel of many threads needs of nv-replay: instructions of a step and of an iteration",
+        exact: Some(threads::exact),
+        measure: threads::exact,
     },
     Evaluation {
         name: "heap",

@@ -31,6 +31,12 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "machine.",
     ),
     (
+        "Threads",
+        "What a kernel of many threads needs: an empty step in a loop of one step with its iteration, an empty step alone, an \
+         empty iteration; on a Cortex-M4.",
+        "threads.",
+    ),
+    (
         "Lists, machine code",
         "`nvlist`, in the same way.",
         "nvlist.",

@@ -175,12 +175,25 @@ pub fn campaign(project: &Project, long: bool, s: &Step) -> Result<(Figures, Opt
 ///
 /// **Errors**: something cannot be built, or a scenario fails without any cut.
 pub fn costs(project: &Project, s: &Step) -> Result<Figures> {
-    let json = project.target.join("xtask/machine-costs.json");
-    let _ = std::fs::remove_file(&json);
+    measured(project, Args::default(), s)
+}
+
+/// The same for one machine, and for scenarios whose `group/name` contains this.
+///
+/// **Errors**: as [`costs`].
+pub fn costs_of(project: &Project, machine: &str, scenario: &str, s: &Step) -> Result<Figures> {
     let a = Args {
-        json: Some(json.clone()),
+        machine: Some(machine.into()),
+        scenario: Some(scenario.into()),
         ..Args::default()
     };
+    measured(project, a, s)
+}
+
+fn measured(project: &Project, mut a: Args, s: &Step) -> Result<Figures> {
+    let json = project.target.join("xtask/machine-costs.json");
+    let _ = std::fs::remove_file(&json);
+    a.json = Some(json.clone());
     let mut c = command(project, &a, false, s)?;
     c.arg("--costs");
     s.run(c)?;

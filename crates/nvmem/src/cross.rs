@@ -4,6 +4,7 @@
 //! ```text
 //! outside                           inside a transaction 'p
 //! Arg    (Held<T>, u32)  --enter-->  (PBox<'p, T>, u32)     handle given away
+//! Repeat (held.lend(), u32) -enter-> (HeldBox<'p, T>, u32)  lent to each turn of a loop
 //! Share  (&mut held, u32) -share-->  (lent handle, u32)     anew for each iteration of a loop
 //! Ret    (Held<U>, u16)  <--leave--  (PBox<'p, U>, u16)     result
 //!        bytes           <-encode--  Ret                    as a replay table stores it
@@ -55,13 +56,27 @@ pub unsafe trait Arg: Sized {
     /// Converts the argument for use inside a transaction.
     ///
     /// # Safety
-    /// The caller forgets `self` afterwards, or rolls the transaction back. It has seen that `self`
-    /// is not [in use](Arg::in_use), and calls [`Arg::ended`] when the transaction has ended. Only
-    /// a caller whose pool has no shared roots may leave these two out.
+    /// The caller forgets `self` afterwards, or rolls the transaction back, or `Self` is
+    /// [`Repeat`]. It has seen that `self` is not [in use](Arg::in_use), and calls [`Arg::ended`]
+    /// when the transaction has ended. Only a caller whose pool has no shared roots may leave these
+    /// two out.
     unsafe fn enter<'p>(&self) -> Self::In<'p>;
     /// The transaction that it has entered is committed or rolled back.
     fn ended(&self) {}
 }
+
+/// An argument that can enter one transaction after the other: plain values, handles that are lent,
+/// and tuples of them.
+///
+/// # Safety
+/// [`Arg::OWNED`] is 0, and [`Arg::enter`] may be called again when the transaction that was
+/// entered has ended.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot enter a transaction in every iteration of a loop",
+    note = "a loop's arguments are plain persistent values, `held.lend()`, and tuples of them",
+    note = "to give a handle away, use a step in the body of `each`"
+)]
+pub unsafe trait Repeat: Arg {}
 
 /// An argument that every iteration of a loop gets anew: plain values are copied, handles are lent,
 /// and tuples of them. So an iteration cannot pass state to the next one.
@@ -174,6 +189,8 @@ unsafe impl<T: Plain> Arg for T {
         unsafe { core::ptr::read(self) }
     }
 }
+// SAFETY: invariant "Plain is plain": no handle, and bits may be copied.
+unsafe impl<T: Plain> Repeat for T {}
 // SAFETY: invariant "Plain is plain": no handle.
 unsafe impl<T: Plain + Copy> Share for T {
     type In<'a> = T;
@@ -221,6 +238,8 @@ macro_rules! tuples {
                 unsafe { ($(self.$i.enter(),)+) }
             }
         }
+        // SAFETY: invariant "Sole owner": part by part.
+        unsafe impl<$($n: Repeat),+> Repeat for ($($n,)+) {}
         // SAFETY: invariant "Sole owner": part by part.
         unsafe impl<$($n: Share),+> Share for ($($n,)+) {
             type In<'a> = ($($n::In<'a>,)+);

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::ptr::{PBox, Width, handle_kind};
 use crate::tx::Tx;
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, Ret, RetPart, Share, type_hash};
+use nvmem::cross::{Arg, Repeat, Ret, RetPart, Share, type_hash};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Model, Persist};
 
@@ -269,3 +269,6 @@ unsafe impl<T: Persist, W: Width> Arg for HeldRef<'_, T, W> {
         HeldBox(PBox::from_offset(self.0.off))
     }
 }
+// SAFETY: invariant "Sole owner": the owner is borrowed mutably as long as this lives, and the
+// `HeldBox` of each transaction ends with it.
+unsafe impl<T: Persist, W: Width> Repeat for HeldRef<'_, T, W> {}

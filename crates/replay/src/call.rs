@@ -70,12 +70,13 @@ use nvmem::persist::NoHandles;
 use nvmem::{InOrder32, Model, Persist, Plain, planted};
 use pmem_tx::{Pool, Root, Tx, Width};
 
-/// A running step: the token of its transaction (to which it dereferences) and access to the
-/// outbox.
-pub struct Step<'t, 'p, M = InOrder32> {
+/// A running step: the token of its transaction (to which it dereferences), access to the outbox,
+/// and the caller's [`Token`](crate::Token) `K`, if the step has one.
+pub struct Step<'t, 'p, M = InOrder32, K = ()> {
     pub(crate) tx: &'t Tx<'p, M>,
     pub(crate) table: &'t Table<'t, M>,
     pub(crate) queue: &'t Queue<M>,
+    pub(crate) token: &'t K,
 }
 
 /// A trait without implementations. A type with this bound stays in its thread, and the compiler
@@ -90,18 +91,18 @@ pub trait InOneThread {}
 
 // SAFETY: invariant "In one thread": the bound never holds. It replaces the automatic
 // implementation.
-unsafe impl<M> Send for Step<'_, '_, M> where Self: InOneThread {}
+unsafe impl<M, K> Send for Step<'_, '_, M, K> where Self: InOneThread {}
 // SAFETY: invariant "In one thread": the bound never holds.
-unsafe impl<M> Sync for Step<'_, '_, M> where Self: InOneThread {}
+unsafe impl<M, K> Sync for Step<'_, '_, M, K> where Self: InOneThread {}
 
-impl<'p, M> Deref for Step<'_, 'p, M> {
+impl<'p, M, K> Deref for Step<'_, 'p, M, K> {
     type Target = Tx<'p, M>;
     fn deref(&self) -> &Tx<'p, M> {
         self.tx
     }
 }
 
-impl<M: Model> Step<'_, '_, M> {
+impl<M: Model, K> Step<'_, '_, M, K> {
     /// Queues a message. It is sent after the step has committed, at least once, with a number that
     /// stays the same when it is sent again. If the step does not commit, it is never sent.
     ///
@@ -128,8 +129,8 @@ impl<M: Model> Step<'_, '_, M> {
 /// The body of a step: a function pointer. Its error is that of transactions, so `?` works on all
 /// that a body calls. It cannot capture, so it cannot change volatile state,
 /// which a bypass would not change. Data that the body needs is an argument.
-pub type StepBody<R, M, A, O> = for<'p> fn(
-    &Step<'_, 'p, M>,
+pub type StepBody<R, M, A, O, K = ()> = for<'p> fn(
+    &Step<'_, 'p, M, K>,
     &mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
     <A as Arg>::In<'p>,
 ) -> Result<O, pmem_tx::Error>;
@@ -671,7 +672,12 @@ where
             let (table, queue) = (&self.table, &self.queue);
             let mut out = UnitWriter::new(table, payload);
             let done = self.pool.context().run_started(|tx, root| {
-                let step = Step { tx, table, queue };
+                let step = Step {
+                    tx,
+                    table,
+                    queue,
+                    token: &(),
+                };
                 job.run(&step, root, &mut out, at)
             });
             let end = out.to;
@@ -876,7 +882,7 @@ where
 }
 
 /// Makes the compiler infer the closure's higher-ranked lifetime.
-fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> F {
+pub(crate) fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> F {
     f
 }
 

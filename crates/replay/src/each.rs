@@ -232,8 +232,7 @@ where
         if self.replaying() {
             return Err(self.diverged(Mismatch::RecordsRemain));
         }
-        l.iteration = l.iteration.wrapping_add(1) & Table::<M>::COUNTER;
-        l.running = l.iteration != l.count || l.count == ENDLESS;
+        l.pass::<M>();
         if !l.running {
             self.innermost_loop = l.outer;
         }
@@ -307,7 +306,7 @@ pub(crate) struct Loop {
     /// The first byte of the region of the runtime that entered the loop.
     region_base: *mut u8,
     /// The value of [`Replay::innermost_loop`] before the loop was entered.
-    outer: usize,
+    pub outer: usize,
 }
 
 /// Stops the runtime if the body unwinds, as an error from the body does, or if its future is
@@ -349,6 +348,13 @@ impl Loop {
     #[inline(always)]
     fn address(&self) -> usize {
         core::ptr::from_ref(self).addr()
+    }
+
+    /// Goes on to the next iteration, or to the end.
+    #[inline(always)]
+    pub fn pass<M: Model>(&mut self) {
+        self.iteration = self.iteration.wrapping_add(1) & Table::<M>::COUNTER;
+        self.running = self.iteration != self.count || self.count == ENDLESS;
     }
 
     /// Stores the loop's state at `at`. It counts if the number `seq` does.

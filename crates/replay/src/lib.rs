@@ -18,8 +18,10 @@ mod outbox;
 #[cfg(feature = "postcard")]
 mod postcard;
 mod signature;
+mod steps;
 mod table;
 mod threads;
+mod token;
 
 pub use access::PoolAccess;
 #[cfg(feature = "async")]
@@ -40,7 +42,9 @@ pub use postcard::Postcard;
 #[cfg(feature = "instrument")]
 pub use signature::Twin;
 pub use signature::{Name, version};
+pub use steps::TurnBody;
 #[doc(hidden)]
 pub use table::pool_region;
 pub use table::{CallKind, Config};
 pub use threads::{Member, Place, PlacesOf, Thread, ThreadRoots, Threads, last_committed_of};
+pub use token::Token;

@@ -21,7 +21,7 @@
 
 #[cfg(feature = "instrument")]
 use core::panic::Location;
-use nvmem::cross::{Arg, Ret, Share};
+use nvmem::cross::{Arg, Repeat, Ret, Share};
 use nvmem::planted;
 
 /// A hash over words. Good enough to tell calls apart, and cheap on cores without a multiplier.
@@ -155,6 +155,11 @@ pub(crate) mod kind {
     pub const JOINED: u32 = 3;
     pub const LOOP: u32 = 4;
     pub const ENDLESS: u32 = 5;
+    /// A loop of one step.
+    pub const EACH_STEP: u32 = 6;
+    pub const ENDLESS_STEP: u32 = 7;
+    /// Added to the kind of a call that has a token.
+    pub const TOKEN: u32 = 8;
 }
 
 /// The hash of a call's kind, types and name. A constant where the name is one, except for a
@@ -166,6 +171,15 @@ pub(crate) fn call_hash<A: Arg, O: Ret>(kind: u32, name: Name) -> u32 {
         h = h.bytes(name.as_bytes());
     }
     named(h, name)
+}
+
+/// The hash of the kind of a loop of one step, the types of its arguments and its name.
+#[inline(always)]
+pub(crate) fn step_loop_hash<A: Repeat>(mut kind: u32, name: Name) -> u32 {
+    if planted!("nv-replay/step-loop-as-loop") {
+        kind = kind::LOOP;
+    }
+    named(typed(kind, A::TYPE, 0), name)
 }
 
 /// The hash of a loop's kind, the types of its arguments and its name.
@@ -205,6 +219,15 @@ pub(crate) fn args_hash<A: Arg>(a: &A) -> u32 {
 /// The hash of a loop's range and arguments.
 #[inline]
 pub(crate) fn loop_args_hash<S: Share>(a: &S, from: u32, to: u32) -> u32 {
+    let mut h = Hash::new().word(from).word(to);
+    a.handles(&mut |o| h = h.word(o));
+    a.bytes(&mut |b| h = h.bytes(b));
+    h.finish()
+}
+
+/// The hash of the range and the arguments of a loop of one step.
+#[inline]
+pub(crate) fn step_loop_args_hash<A: Repeat>(a: &A, from: u32, to: u32) -> u32 {
     let mut h = Hash::new().word(from).word(to);
     a.handles(&mut |o| h = h.word(o));
     a.bytes(&mut |b| h = h.bytes(b));
@@ -337,6 +360,12 @@ mod tests {
             loop_hash::<()>(kind::LOOP, Name::NONE),
             loop_hash::<()>(kind::ENDLESS, Name::NONE),
             loop_hash::<u32>(kind::LOOP, Name::NONE),
+            step_loop_hash::<()>(kind::EACH_STEP, Name::NONE),
+            step_loop_hash::<()>(kind::ENDLESS_STEP, Name::NONE),
+            step_loop_hash::<u32>(kind::EACH_STEP, Name::NONE),
+            call_hash::<(), ()>(kind::TOKEN | kind::STEP, Name::NONE),
+            step_loop_hash::<()>(kind::TOKEN | kind::EACH_STEP, Name::NONE),
+            step_loop_hash::<()>(kind::TOKEN | kind::ENDLESS_STEP, Name::NONE),
         ];
         for (i, a) in all.iter().enumerate() {
             for b in &all[i + 1..] {

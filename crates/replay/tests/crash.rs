@@ -6,6 +6,8 @@ mod crash {
     mod joined;
     mod outlets;
     pub mod programs;
+    mod tokens;
+    mod turns;
     mod updates;
     mod wraps;
 }

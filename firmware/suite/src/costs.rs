@@ -224,6 +224,7 @@ fn loops<M: Mapped>(scene: &mut Scene<'_, M>) {
     let env = Measure(scene);
     let opened = Replay::<u32, M, _>::open_with(region, Options::default(), env, |_| Ok(0));
     let mut rt = ok!(scene, opened);
+    scene.measure(section::EMPTY, || ());
     let done = rt.named("turn").each(0..6, |rt, _| {
         rt.env().0.next_section(section::TURN);
         Ok(())
@@ -233,6 +234,12 @@ fn loops<M: Mapped>(scene: &mut Scene<'_, M>) {
     let done = rt.named("iteration").each(0..6, |rt, _| {
         rt.env().0.next_section(section::ITERATION_WITH_STEP);
         rt.step((), |_, _, ()| Ok(()))?;
+        Ok(())
+    });
+    scene.end_section();
+    ok!(scene, done);
+    let done = rt.named("one step").each_step(0..6, (), |_, _, _, ()| {
+        Scene::<M>::next_section_anywhere(section::STEP_ITERATION);
         Ok(())
     });
     scene.end_section();

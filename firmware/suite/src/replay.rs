@@ -33,6 +33,7 @@ pub const fn loops_group<M: Mapped>() -> Group<M> {
             scenarios: &[
                 Scenario::new("loop", 1024, |scene| life(scene, one_loop)),
                 Scenario::new("nested_loops", 1024, |scene| life(scene, nested_loops)),
+                Scenario::new("step_loops", 1024, |scene| life(scene, step_loops)),
             ],
         }
     }
@@ -389,6 +390,37 @@ fn nested_loops<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Resul
     })?;
     p.at(3, || rt.each(5..6, |_, _| Ok(())))?;
     check!(p.scene, p.at(4, || state(rt))? == (24, 6));
+    Ok(())
+}
+
+/// Loops of one step: one whose turns know which turns were before it, and some behind records that
+/// an outer loop leaves behind.
+fn step_loops<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(), Error> {
+    let rounds = u32::from(p.scene.rounds(3));
+    p.at(1, || {
+        rt.each_step(0..rounds, 7u32, |tx, t, i, k| {
+            let mut t = t.fields(tx);
+            if *t.n.get() != i {
+                return Err(tx.abort(1));
+            }
+            t.n.set(i + 1)?;
+            let sum = t.sum.get().wrapping_add(i * k);
+            t.sum.set(sum)
+        })
+    })?;
+    p.at(2, || {
+        rt.each(0..2, |rt, i| {
+            for k in 0..2 * (1 - i) {
+                rt.step(k, |_, _, _| Ok(()))?;
+            }
+            rt.each_step(0..2, i, |tx, t, _, i| {
+                *t.fields(tx).n.get_mut()? += i + 1;
+                Ok(())
+            })
+        })
+    })?;
+    let sum = (0..rounds).fold(0u32, |s, i| s.wrapping_add(i * 7));
+    check!(p.scene, p.at(3, || state(rt))? == (rounds + 6, sum));
     Ok(())
 }
 

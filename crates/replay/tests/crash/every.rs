@@ -45,6 +45,9 @@ every! {
     nested_loops: loops, loops_done, WorldState::default();
     objects_in_loops: loop_handles, loop_handles_done, WorldState::default();
     outputs: sends, sends_done, WorldState::default();
+    loops_of_one_step: step_loops, step_loops_done, WorldState::default();
+    turns_that_send: turns_send, turns_sent, WorldState::default();
+    turns_withdrawn: turns_send, turns_sent, WorldState { reads: 1, ..WorldState::default() };
     // The first execution sends, the one after a cut does not.
     outputs_withdrawn: sends, sends_done, WorldState { reads: 1, ..WorldState::default() };
 }

@@ -372,3 +372,103 @@ where
     assert!(n == 2 || n == 1002, "{n}");
     assert_eq!(world.get().sent, sent);
 }
+
+/// Loops of one step: with arguments, with a handle that is lent, behind records of the iteration
+/// of an outer loop, over no number.
+pub fn step_loops<M: Model>(rt: &mut Rt<'_, M>, _: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    type H<M> = Held<Item<'static, <M as Model>::Unit>, <M as Model>::Unit>;
+    rt.each_step(3..5, 2u32, |tx, t, i, k| {
+        let mut t = t.fields(tx);
+        *t.n.get_mut()? += i * k;
+        *t.sum.get_mut()? += 1;
+        Ok(())
+    })?;
+    rt.each(0..2, |rt, i| {
+        for k in 0..2 * (1 - i) {
+            rt.step(k, |tx, t, k| {
+                *t.fields(tx).sum.get_mut()? += k;
+                Ok(())
+            })?;
+        }
+        rt.each_step(0..2, i, |tx, t, _, i| {
+            *t.fields(tx).n.get_mut()? += 100 + i;
+            Ok(())
+        })?;
+        rt.step((), |tx, t, ()| {
+            *t.fields(tx).sum.get_mut()? += 10;
+            Ok(())
+        })?;
+        Ok(())
+    })?;
+    let mut total =
+        rt.step_own::<_, H<M>>((), |tx, _, ()| PBox::new(Item { v: 0, next: None }, tx))?;
+    rt.each_step(0..2, (total.lend(), 5u32), |tx, t, i, (mut total, k)| {
+        total.get_mut(tx)?.v += i + k;
+        // Frees and allocates, so that a turn ends with more than its commit.
+        let root = t.get_mut(tx)?;
+        if let Some(old) = root.list.take() {
+            old.into_inner(tx)?;
+        }
+        root.list = Some(PBox::new(Item { v: i, next: None }, tx)?);
+        Ok(())
+    })?;
+    rt.each_step(4..4, 9u32, |tx, _, _, _| Err(tx.abort(1)))?;
+    rt.step(total, |tx, t, total| {
+        t.get_mut(tx)?.n += 1000 * total.into_inner(tx)?.v;
+        Ok(())
+    })?;
+    Ok(())
+}
+pub fn step_loops_done<M: Model>(rt: &mut Rt<'_, M>, _: &W<'_>)
+where
+    M::Unit: Width,
+{
+    assert_eq!(state(rt), (14 + 402 + 11_000, 2 + 1 + 20));
+}
+
+std::thread_local! {
+    /// An input of this boot that nothing records.
+    static ODD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Turns that send two messages, one, and none; one of them only if the sensor says so in this
+/// boot.
+pub fn turns_send<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    ODD.set(read_sensor(world) % 2 == 1);
+    rt.each_step(0..4, (), |tx, t, i, ()| {
+        *t.fields(tx).n.get_mut()? += 1;
+        match i {
+            0 => {
+                tx.send(&PORT, 10)?;
+                tx.send(&PORT, 11)
+            }
+            1 if ODD.get() => Ok(()),
+            1 => {
+                *t.fields(tx).n.get_mut()? += 1000;
+                tx.send(&PORT, 50)
+            }
+            2 => tx.send(&PORT, 30),
+            _ => Ok(()),
+        }
+    })?;
+    rt.step((), |tx, _, ()| tx.send(&PORT, 5))?;
+    Ok(())
+}
+pub fn turns_sent<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>)
+where
+    M::Unit: Width,
+{
+    let (n, _) = state(rt);
+    assert!(n == 4 || n == 1004, "{n}");
+    let mut sent = vec![10, 11, 50, 30, 5];
+    if n == 4 {
+        sent.remove(2);
+    }
+    assert_eq!(world.get().sent, sent);
+}

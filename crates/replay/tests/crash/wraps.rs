@@ -43,6 +43,32 @@ fn expected<const TO: u32>() -> (u32, u32) {
     (n, sum)
 }
 
+/// Iterations that leave stale headers behind the record of a loop of one step.
+fn uneven_steps<M: Model, const TO: u32>(rt: &mut Rt<'_, M>, _: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    rt.each(0..TO, |rt, i| {
+        for k in 0..(i * 5) % 4 {
+            rt.step((i, k), |tx, t, (i, k)| {
+                *t.fields(tx).sum.get_mut()? += i * 4 + k;
+                Ok(())
+            })?;
+        }
+        if i % 2 == 0 {
+            rt.each_step(0..1 + i % 3, i, |tx, t, _, i| {
+                *t.fields(tx).n.get_mut()? += i;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
+}
+fn expected_steps<const TO: u32>() -> (u32, u32) {
+    let n = (0..TO).step_by(2).map(|i| i * (1 + i % 3)).sum();
+    (n, expected::<TO>().1)
+}
+
 /// The image when iteration `stop` begins.
 fn aged<M: Model>(bits: u8, stop: u32, run: fn(&mut Rt<'_, M>, u32)) -> Vec<u8>
 where
@@ -75,14 +101,31 @@ fn wrap<M: Model, const TO: u32>(bits: u8)
 where
     M::Unit: Width,
 {
+    wraps::<M>(bits, uneven::<M, TO>, |rt, _| {
+        assert_eq!(state(rt), expected::<TO>())
+    })
+}
+
+fn wrap_steps<M: Model, const TO: u32>(bits: u8)
+where
+    M::Unit: Width,
+{
+    wraps::<M>(bits, uneven_steps::<M, TO>, |rt, _| {
+        assert_eq!(state(rt), expected_steps::<TO>())
+    })
+}
+
+fn wraps<M: Model>(
+    bits: u8,
+    program: fn(&mut Rt<'_, M>, &W<'_>) -> Result<(), Error>,
+    check: fn(&mut Rt<'_, M>, &W<'_>),
+) where
+    M::Unit: Width,
+{
     let s = explore_with(
-        Setup::small(bits),
+        (Setup::small(bits), program, check),
         Mapped::<M>::new(BYTES),
-        |nv, world: &W<'_>, setup| {
-            life::<M>(nv, world, setup, uneven::<M, TO>, |rt, _| {
-                assert_eq!(state(rt), expected::<TO>())
-            })
-        },
+        |nv, world: &W<'_>, (setup, program, check)| life::<M>(nv, world, setup, *program, *check),
     )
     .depth(2)
     .run();
@@ -114,12 +157,73 @@ fn narrow_numbers_buffered_32() {
     }
 }
 
+#[test]
+fn narrow_numbers_of_turns_in_order_16() {
+    for bits in BITS {
+        wrap_steps::<InOrder16, LONG>(bits)
+    }
+}
+#[test]
+fn narrow_numbers_of_turns_in_order_32() {
+    for bits in BITS {
+        wrap_steps::<InOrder32, LONG>(bits)
+    }
+}
+#[test]
+fn narrow_numbers_of_turns_buffered_32() {
+    for bits in BITS {
+        wrap_steps::<Buffered32, LESS>(bits)
+    }
+}
+
+std::thread_local!(static STOP: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+
+/// A loop of one step that counts, as the loop below.
+fn counting_steps<M: Model>(rt: &mut Rt<'_, M>, stop: u32, to: u32) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    STOP.set(stop);
+    rt.each_step(0..to, (), |tx, t, i, ()| {
+        if i == STOP.get() {
+            return Err(tx.abort(1));
+        }
+        *t.fields(tx).sum.get_mut()? += i;
+        Ok(())
+    })
+}
+
+/// As `carry`, for a loop of one step.
+fn carry_steps<M: Model, const CARRY: u32>()
+where
+    M::Unit: Width,
+{
+    let image = aged::<M>(16, CARRY - 2, |rt, stop| {
+        counting_steps(rt, stop, CARRY + 4).unwrap_err();
+    });
+    let s = explore_with(
+        Setup::small(16),
+        Mapped::<M>::with_image(image),
+        |nv, world: &W<'_>, setup| {
+            life::<M>(
+                nv,
+                world,
+                setup,
+                |rt, _| counting_steps(rt, u32::MAX, CARRY + 4),
+                |rt, _| assert_eq!(state(rt), (0, (CARRY + 3) * (CARRY / 2 + 2))),
+            )
+        },
+    )
+    .depth(2)
+    .run();
+    assert!(s.partial || s.boots > 15, "{s}");
+}
+
 /// Runs from two iterations before the lower counter carries to some after it.
 fn carry<M: Model, const CARRY: u32>()
 where
     M::Unit: Width,
 {
-    std::thread_local!(static STOP: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
     fn until<M: Model>(rt: &mut Rt<'_, M>, stop: u32)
     where
         M::Unit: Width,
@@ -166,6 +270,7 @@ where
 #[cfg_attr(miri, ignore = "250 iterations in each boot")]
 fn counters_carry_in_16_bits() {
     carry::<InOrder16, 256>();
+    carry_steps::<InOrder16, 256>();
 }
 
 /// The start word holds 15 bits of the counter; also on a medium that persists stores in any order.
@@ -174,4 +279,6 @@ fn counters_carry_in_16_bits() {
 fn counters_carry_in_32_bits() {
     carry::<InOrder32, 0x8000>();
     carry::<Buffered32, 0x8000>();
+    carry_steps::<InOrder32, 0x8000>();
+    carry_steps::<Buffered32, 0x8000>();
 }

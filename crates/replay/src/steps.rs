@@ -1,0 +1,449 @@
+//! Loops of one step, whose state word is the commit.
+//!
+//! `each` stores the header of the step and then the state of the next iteration. Where an
+//! iteration is one step, the second store can commit the first: the state carries a sequence
+//! number, too.
+//!
+//! ```text
+//! headers, downwards      ... | loop | (0)            no record follows while the loop runs
+//! payloads, upwards       ... | state: start word (number 7, iteration 3)
+//!
+//! Replay::step_loop, iteration 3                         cut here: the next open sees
+//!  0 once: clear the header behind the loop's             iteration 3
+//!  1 run the body in a transaction of the pool;           iteration 3; the pool undoes the changes
+//!    its messages go to the outbox
+//!  2 pool: journal and new values are on the medium       the same
+//!  3 outbox head: the messages belong to number 8, or     the same: the head counts with number 8
+//!    a head with number 8 is cleared
+//!  4 a token stages its words with number 8               the same: they are in doubt
+//!  5 upper counter, if it changes; fence                  the same: the start word uses the other one
+//!  6 start word (number 8, iteration 4)   <-- commits     iteration 4, all changes, the token's words
+//!  7 fence; pool: end the transaction                     the same
+//!  8 send the messages, mark them as sent                 the same; they are sent again
+//!
+//! after the last turn the start word says "done"; the next record follows the loop.
+//! ```
+//!
+//! Recovery knows nothing of this: the last record is the loop's, so the number in its start word
+//! is the last committed one (invariant "One number, one transaction"). The pool, the outbox and a
+//! token resolve with it, as they do after a turn of `each`.
+//!
+//! Safe against stale headers: the one behind the loop's record could count after a turn whose
+//! number comes just before its own. Point 0 clears it before the first turn, and until the loop
+//! ends nobody stores there. So no turn has to look (invariant "Nothing stale behind").
+//!
+//! The body gets no runtime. So it can neither record anything in the loop, nor replace the
+//! runtime. A turn that fails is undone and leaves no record, so nothing may run behind it: the
+//! loop stays in this iteration, and the runtime stops.
+
+use crate::access::PoolAccess;
+use crate::call::{Named, Step, joins};
+use crate::each::{ENDLESS, Loop, LoopGuard};
+use crate::error::{Error, Mismatch};
+use crate::join::{Commit, Committed, commit_joined, no_join};
+use crate::open::{Replay, StopOnUnwind};
+use crate::outbox::Outlet;
+use crate::signature::{Name, kind, step_loop_args_hash, step_loop_hash};
+use crate::table::Table;
+use crate::token::{Attempt, Token};
+use core::cell::Cell;
+use core::convert::Infallible;
+use core::ops::Range;
+use nvmem::cross::{Arg, Repeat};
+use nvmem::{Model, Persist, planted};
+use pmem_tx::{Root, Width};
+
+/// The body of a loop of one step: a function pointer, which gets the number of the iteration. It
+/// cannot capture, so it cannot change volatile state, which no later boot would know.
+pub type TurnBody<R, M, A, K = ()> = for<'p> fn(
+    &Step<'_, 'p, M, K>,
+    &mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
+    u32,
+    <A as Arg>::In<'p>,
+) -> Result<(), pmem_tx::Error>;
+
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
+where
+    M::Unit: Width,
+{
+    /// Runs a step for each number of the range. One store ends an iteration and commits its step,
+    /// so it costs one store less than [`Replay::each`] with a step in its body, and no record.
+    ///
+    /// The arguments enter every iteration: plain values, `held.lend()`, and tuples of them. After
+    /// a power cut the loop continues in the iteration that was cut. If the body fails, its changes
+    /// are undone, the loop stays in this iteration and the runtime stops until the next open.
+    /// Nothing is recorded: the next boot tries again. To go on, handle the error inside the body,
+    /// where [`nested`](pmem_tx::Tx::nested) undoes a part of it.
+    ///
+    /// **Power loss**: an iteration happened with all its changes, or it did not begin. **Cost**:
+    /// one store for an iteration, two more once in 32,768 iterations (once in 128 on 16-bit
+    /// units), and the cost of the body; two to four stores to open the loop. **Errors**: that of
+    /// the body and [`Error::OutboxFull`], after which the runtime has stopped;
+    /// [`Error::TableFull`]; [`Error::LoopTooLong`]; [`Error::WrongPool`] for a handle of another
+    /// opening; [`Error::Diverged`] if the program does not match its records;
+    /// [`Error::LoopInterrupted`] if the runtime has stopped. **Panics**: never. A body that
+    /// unwinds is undone and stops the runtime.
+    ///
+    /// ```
+    /// use nv_replay::{Error, Replay};
+    ///
+    /// fn program(rt: &mut Replay<'_, [u32; 10]>) -> Result<(), Error> {
+    ///     rt.each_step(0..10, 3, |tx, table, i, factor| {
+    ///         *table.slot(tx).at_mut(i as usize)? = i * factor; // once for each i, whatever happens
+    ///         Ok(())
+    ///     })
+    /// }
+    /// # use nv_replay::{nvmem::{InOrder32, Region}, Options};
+    /// # let mut fram = vec![std::mem::MaybeUninit::new(0); 512];
+    /// # let region = Region::<InOrder32>::new(&mut fram);
+    /// # let mut rt = Replay::open(region, Options::default(), |_| Ok([0; 10])).unwrap();
+    /// # program(&mut rt).unwrap();
+    /// # assert_eq!(rt.view(|tx, table| table.get(tx)[9]).unwrap(), Some(27));
+    /// ```
+    #[track_caller]
+    #[inline(always)]
+    pub fn each_step<A: Repeat>(
+        &mut self,
+        range: Range<u32>,
+        args: A,
+        body: TurnBody<R, M, A>,
+    ) -> Result<(), Error> {
+        self.twins
+            .note(step_loop_hash::<A>(kind::EACH_STEP, Name::NONE));
+        self.steps(Name::NONE, range, args, body)
+    }
+
+    /// Runs a step without end: the super-loop whose turn is one step. The iteration number wraps,
+    /// after 2^23 iterations on 16-bit units. Returns only with an error.
+    ///
+    /// **Power loss**, **Cost** and **Errors**: those of [`Replay::each_step`].
+    #[track_caller]
+    #[inline(always)]
+    pub fn forever_step<A: Repeat>(
+        &mut self,
+        args: A,
+        body: TurnBody<R, M, A>,
+    ) -> Result<Infallible, Error> {
+        self.twins
+            .note(step_loop_hash::<A>(kind::ENDLESS_STEP, Name::NONE));
+        self.endless_steps(Name::NONE, args, body)
+    }
+
+    /// Like [`Replay::each_step`], with a token, which takes part in the commit of each iteration.
+    /// See [`Replay::step_with`].
+    ///
+    /// **Power loss**: as for [`Replay::each_step`]; what the token has staged in an iteration
+    /// belongs to it. **Cost** and **Errors**: those of [`Replay::each_step`] and of
+    /// [`Token::join`].
+    #[track_caller]
+    #[inline(always)]
+    pub fn each_step_with<K: Token, A: Repeat>(
+        &mut self,
+        token: &K,
+        range: Range<u32>,
+        args: A,
+        body: TurnBody<R, M, A, K>,
+    ) -> Result<(), Error> {
+        self.twins.note(step_loop_hash::<A>(
+            kind::TOKEN | kind::EACH_STEP,
+            Name::NONE,
+        ));
+        self.steps_with(Name::NONE, token, range, args, body)
+    }
+
+    /// Like [`Replay::forever_step`], with a token. See [`Replay::each_step_with`]. **Errors**: as
+    /// there.
+    #[track_caller]
+    #[inline(always)]
+    pub fn forever_step_with<K: Token, A: Repeat>(
+        &mut self,
+        token: &K,
+        args: A,
+        body: TurnBody<R, M, A, K>,
+    ) -> Result<Infallible, Error> {
+        self.twins.note(step_loop_hash::<A>(
+            kind::TOKEN | kind::ENDLESS_STEP,
+            Name::NONE,
+        ));
+        self.endless_steps_with(Name::NONE, token, args, body)
+    }
+
+    #[inline(always)]
+    fn steps<A: Repeat>(
+        &mut self,
+        name: Name,
+        range: Range<u32>,
+        args: A,
+        body: TurnBody<R, M, A>,
+    ) -> Result<(), Error> {
+        if range.is_empty() {
+            return self.check_running();
+        }
+        let call = step_loop_hash::<A>(kind::EACH_STEP, name);
+        self.step_loop(call, range, args, &(), || (), body, no_join())
+    }
+
+    #[inline(always)]
+    fn endless_steps<A: Repeat>(
+        &mut self,
+        name: Name,
+        args: A,
+        body: TurnBody<R, M, A>,
+    ) -> Result<Infallible, Error> {
+        let call = step_loop_hash::<A>(kind::ENDLESS_STEP, name);
+        self.step_loop(call, ALWAYS, args, &(), || (), body, no_join())?;
+        // The record says that an endless loop has ended: it belongs to another loop.
+        Err(self.diverged(Mismatch::Kind))
+    }
+
+    #[inline(always)]
+    fn steps_with<K: Token, A: Repeat>(
+        &mut self,
+        name: Name,
+        token: &K,
+        range: Range<u32>,
+        args: A,
+        body: TurnBody<R, M, A, K>,
+    ) -> Result<(), Error> {
+        if range.is_empty() {
+            return self.check_running();
+        }
+        let call = step_loop_hash::<A>(kind::TOKEN | kind::EACH_STEP, name);
+        let attempt = Attempt::new(token);
+        let join = Some(joins(|c| attempt.join(c)));
+        self.step_loop(call, range, args, token, || attempt.begin(), body, join)
+    }
+
+    #[inline(always)]
+    fn endless_steps_with<K: Token, A: Repeat>(
+        &mut self,
+        name: Name,
+        token: &K,
+        args: A,
+        body: TurnBody<R, M, A, K>,
+    ) -> Result<Infallible, Error> {
+        let call = step_loop_hash::<A>(kind::TOKEN | kind::ENDLESS_STEP, name);
+        let attempt = Attempt::new(token);
+        let join = Some(joins(|c| attempt.join(c)));
+        self.step_loop(call, ALWAYS, args, token, || attempt.begin(), body, join)?;
+        // The record says that an endless loop has ended: it belongs to another loop.
+        Err(self.diverged(Mismatch::Kind))
+    }
+}
+
+/// The range of an endless loop.
+const ALWAYS: Range<u32> = 0..ENDLESS;
+
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
+where
+    M::Unit: Width,
+{
+    /// Runs the loop with this call hash. `begin` is called before each body, `join` commits.
+    ///
+    /// Only this depends on the body; what it calls is in a program once, except for a join.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    fn step_loop<A: Repeat, K, J>(
+        &mut self,
+        call: u32,
+        range: Range<u32>,
+        args: A,
+        token: &K,
+        begin: impl Fn(),
+        body: TurnBody<R, M, A, K>,
+        mut join: Option<J>,
+    ) -> Result<(), Error>
+    where
+        J: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>,
+    {
+        let Range { start, end } = range;
+        // A handle that a later record gives away comes back without a session. It does not enter.
+        let session = self.pool.session();
+        let mine = args.of_session(session) || planted!("nv-replay/turn-takes-any-handle");
+        if !mine && !self.replaying() {
+            return self.check_running().and(Err(Error::WrongPool));
+        }
+        let id = Table::<M>::id(call, step_loop_args_hash(&args, start, end));
+        let mut l = Loop::new(id, end.wrapping_sub(start));
+        self.enter_step_loop(&mut l)?;
+        if !l.running {
+            return Ok(());
+        }
+        let inside = LoopGuard {
+            rt: self,
+            reason: Error::LoopInterrupted,
+        };
+        if !mine {
+            return Err(Error::WrongPool);
+        }
+        let rt = &mut *inside.rt;
+        while l.running {
+            rt.pool.context().start()?;
+            rt.queue.clear();
+            let (table, queue) = (&rt.table, &rt.queue);
+            let i = start.wrapping_add(l.iteration);
+            begin();
+            let done = rt.pool.context().run_started(|tx, root| {
+                let step = Step {
+                    tx,
+                    table,
+                    queue,
+                    token,
+                };
+                // SAFETY: invariant "Sole owner": no handle is given away, and the transaction of
+                // the last turn has ended (`Repeat`).
+                body(&step, root, i, unsafe { args.enter() })
+            });
+            if let Err(e) = done {
+                queue.body_failed(e);
+            }
+            l.pass::<M>();
+            let r = match &mut join {
+                None => rt.commit_turn(&l),
+                Some(join) => rt.commit_turn_joined(&l, join),
+            };
+            if r.is_err() && planted!("nv-replay/failed-turn-goes-on") {
+                core::mem::forget(inside);
+                return r;
+            }
+            r?;
+        }
+        core::mem::forget(inside);
+        Ok(())
+    }
+
+    /// Enters the loop, and clears the header behind its record.
+    #[inline(never)]
+    fn enter_step_loop(&mut self, l: &mut Loop) -> Result<(), Error> {
+        self.enter_loop(l)?;
+        if !l.running {
+            return Ok(());
+        }
+        // The body gets no runtime, so no inner loop asks.
+        self.innermost_loop = l.outer;
+        if self.replaying() && !planted!("nv-replay/step-loop-passes-records") {
+            return Err(self.diverged(Mismatch::RecordsRemain));
+        }
+        let table = &self.table;
+        let stale = l.at >= l.payload && table.load(l.at) != 0;
+        if stale && !planted!("nv-replay/step-loop-header-not-cleared") {
+            // Durable before the first turn counts: its start word has a fence before it.
+            table.store(l.at, 0);
+        }
+        Ok(())
+    }
+
+    /// Commits the turn that runs: points 2 to 8 of the order above. `l` is the state behind it.
+    ///
+    /// **Errors**: that of the body, which is undone.
+    #[inline(never)]
+    fn commit_turn(&mut self, l: &Loop) -> Result<(), Error> {
+        if planted!("nv-replay/turn-before-its-changes") {
+            l.write_next(&self.table, self.pool.context().next_seq());
+        }
+        if planted!("nv-replay/turn-sends-early") {
+            let seq = self.pool.context().next_seq();
+            self.queue.stage(&self.table, seq);
+            self.turned(seq);
+        }
+        let open = self.pool.context().resume(self.queue.judge())?;
+        let ready = open.prepare();
+        let seq = ready.seq();
+        if planted!("nv-replay/turn-before-its-messages") {
+            l.write_next(&self.table, seq);
+        }
+        if self.queue.action().is_some() || !planted!("nv-replay/turn-keeps-uncommitted") {
+            self.queue.stage(&self.table, seq);
+        }
+        l.write_next(&self.table, seq);
+        ready.committed();
+        self.turned(seq);
+        Ok(())
+    }
+
+    /// [`Replay::commit_turn`] with a join.
+    ///
+    /// **Errors**: that of the body or of the join. The turn is undone.
+    #[inline(always)]
+    fn commit_turn_joined(
+        &mut self,
+        l: &Loop,
+        join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
+    ) -> Result<(), Error> {
+        let context = self.pool.context();
+        let seq = context.next_seq();
+        let open = context.resume(self.queue.judge())?;
+        let stored = Cell::new(false);
+        let guard = StopOnUnwind {
+            when: &stored,
+            no_room_error: &mut self.no_room_error,
+            cursor: &mut self.cursor,
+            area_end: self.table.area_end,
+        };
+        let (table, queue) = (&self.table, &self.queue);
+        let stage = || queue.stage(table, seq);
+        let word = || l.write_next(table, seq);
+        let r = commit_joined(open, seq, stage, &stored, join, word);
+        guard.disarm();
+        r?;
+        self.turned(seq);
+        Ok(())
+    }
+
+    /// The turn is committed with the number `seq`. Sends its messages, and those that wait.
+    #[inline(always)]
+    fn turned(&mut self, seq: u32) {
+        if let Some(action) = self.queue.action().or(self.resend) {
+            self.send_messages(seq, action)
+        }
+    }
+}
+
+impl<R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Named<'_, '_, R, M, E, P>
+where
+    M::Unit: Width,
+{
+    /// [`Replay::each_step`] with this name. **Errors**: as there.
+    #[inline(always)]
+    pub fn each_step<A: Repeat>(
+        self,
+        range: Range<u32>,
+        args: A,
+        body: TurnBody<R, M, A>,
+    ) -> Result<(), Error> {
+        self.rt.steps(self.name, range, args, body)
+    }
+
+    /// [`Replay::forever_step`] with this name. **Errors**: as there.
+    #[inline(always)]
+    pub fn forever_step<A: Repeat>(
+        self,
+        args: A,
+        body: TurnBody<R, M, A>,
+    ) -> Result<Infallible, Error> {
+        self.rt.endless_steps(self.name, args, body)
+    }
+
+    /// [`Replay::each_step_with`] with this name. **Errors**: as there.
+    #[inline(always)]
+    pub fn each_step_with<K: Token, A: Repeat>(
+        self,
+        token: &K,
+        range: Range<u32>,
+        args: A,
+        body: TurnBody<R, M, A, K>,
+    ) -> Result<(), Error> {
+        self.rt.steps_with(self.name, token, range, args, body)
+    }
+
+    /// [`Replay::forever_step_with`] with this name. **Errors**: as there.
+    #[inline(always)]
+    pub fn forever_step_with<K: Token, A: Repeat>(
+        self,
+        token: &K,
+        args: A,
+        body: TurnBody<R, M, A, K>,
+    ) -> Result<Infallible, Error> {
+        self.rt.endless_steps_with(self.name, token, args, body)
+    }
+}

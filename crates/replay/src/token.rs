@@ -1,0 +1,255 @@
+//! Tokens: what a kernel lends to the body of a step, and what takes part in its commit.
+//!
+//! ```text
+//! step_with(&token, …):  body runs with step.token()   volatile: claims, a list of operations
+//!                          |                |
+//!                          | Ok, prepared   | error, unwinds, no room
+//!                          v                v
+//!                        token.join(commit) token.undone()     exactly one of the two
+//!                          stage with commit.number()           cut: never happened
+//!                          commit.store()   <-- commits the step and what is staged
+//!                          finish                               cut: finished at open
+//! ```
+//!
+//! A token is shared by reference, so what it remembers lies in cells. Safe without `unsafe` in the
+//! kernel and in its users: an operation of the kernel takes `&Step<'_, '_, M, K>`, and only this
+//! crate makes one. It is lent to a function pointer for any lifetimes, so it cannot leave the
+//! body, nor reach the body of another step.
+
+use crate::access::PoolAccess;
+use crate::call::{Named, Step, StepBody};
+use crate::error::{Error, StepError};
+use crate::join::{Commit, Committed};
+use crate::open::Replay;
+use crate::outbox::Outlet;
+use crate::signature::{Name, args_hash, call_hash, kind};
+use crate::table::Table;
+use core::cell::Cell;
+use nvmem::cross::{Arg, Ret};
+use nvmem::{Model, Persist, planted};
+use pmem_tx::Width;
+
+/// What a caller lends to the bodies of its steps, and what takes part in their commits: the token
+/// of a kernel, or of a driver that has durable words of its own.
+///
+/// The operations that it offers take the [`Step`] with this token, so they are called inside of a
+/// step only. They store nothing that counts; they remember what is to be done. Each body that runs
+/// is followed by one call, of [`Token::join`] or of [`Token::undone`]. A bypass calls neither.
+///
+/// # Sequence numbers
+///
+/// A token stages its words with [`Commit::number`]. They take effect if and only if
+/// [`last_committed`](crate::last_committed) returns this number after a cut, or a later one.
+/// Numbers are used up by other calls, too, for which no token is asked:
+///
+/// | call | numbers |
+/// |---|---|
+/// | a step, with a token or without; an input | 1 |
+/// | a step that fails | 1, for the record of its error |
+/// | a loop that is opened | 1 |
+/// | an iteration of `each` or `forever` that ends | 1; 2 if the first record of the iteration would count again |
+/// | a turn of `each_step` or `forever_step` | 1 |
+/// | a turn that fails; a view; a bypass; an open | 0 |
+/// | an open that starts over or keeps `n` records | `n` + 1 |
+///
+/// Numbers come round after 2^`seq_bits` - 1 of them. So a token that leaves stamps behind must
+/// sweep them in time, and count the numbers that others use: [`nvmem::tagged`] allows at most
+/// [`max_unswept`](nvmem::tagged::Widths::max_unswept) between two sweeps. Where the program bounds
+/// no such count, settle the words in `join` when `store` has returned.
+pub trait Token {
+    /// Commits the step whose body has returned `Ok`, together with what the body has done with the
+    /// token: stages it with the step's number, calls [`Commit::store`], and finishes it.
+    ///
+    /// **Errors**: an error undoes the step, which fails with it. Then `join` has given up what the
+    /// body has done; [`Token::undone`] is not called.
+    fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error>;
+
+    /// Gives up what the body has done with the token: the body has failed or unwound, or the step
+    /// found no room. The step is undone.
+    fn undone(&self);
+}
+
+/// A body that runs with a token. If it is not joined, it was undone.
+pub(crate) struct Attempt<'a, K: Token> {
+    pub token: &'a K,
+    open: Cell<bool>,
+}
+
+impl<'a, K: Token> Attempt<'a, K> {
+    pub fn new(token: &'a K) -> Self {
+        Attempt {
+            token,
+            open: Cell::new(false),
+        }
+    }
+
+    /// A body begins.
+    pub fn begin(&self) {
+        self.open.set(true)
+    }
+
+    /// The token's join. From here on it is up to the token to give up what the body has done.
+    pub fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error> {
+        self.open.set(false);
+        if planted!("nv-replay/token-not-joined") {
+            return Ok(commit.store());
+        }
+        self.token.join(commit)
+    }
+}
+
+impl<K: Token> Drop for Attempt<'_, K> {
+    fn drop(&mut self) {
+        if self.open.get() && !planted!("nv-replay/token-not-undone") {
+            self.token.undone()
+        }
+    }
+}
+
+impl<M, K> Step<'_, '_, M, K> {
+    /// The token that the step was called with.
+    pub fn token(&self) -> &K {
+        self.token
+    }
+}
+
+impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
+where
+    M::Unit: Width,
+{
+    /// Like [`Replay::step`], with a token: the body reaches it through [`Step::token`], and it
+    /// takes part in the commit. What the body does with it happens with the step or not at all.
+    ///
+    /// **Power loss**: before the commit store nothing of the step and of what the token has staged
+    /// happened, after it all. **Cost** and **Errors**: those of [`Replay::step`] and of
+    /// [`Token::join`].
+    ///
+    /// ```
+    /// use core::cell::Cell;
+    /// use nv_replay::nvmem::InOrder32;
+    /// use nv_replay::{Commit, Committed, Error, Replay, Step, Token};
+    ///
+    /// /// Lamps that go on when a step commits.
+    /// #[derive(Default)]
+    /// struct Lamps {
+    ///     lit: Cell<u32>,
+    ///     wanted: Cell<u32>,
+    /// }
+    ///
+    /// impl Lamps {
+    ///     /// Lights lamp `n` with the commit of the step.
+    ///     fn light(step: &Step<'_, '_, InOrder32, Lamps>, n: u32) {
+    ///         let wanted = &step.token().wanted;
+    ///         wanted.set(wanted.get() | 1 << n)
+    ///     }
+    /// }
+    ///
+    /// impl Token for Lamps {
+    ///     fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error> {
+    ///         let done = commit.store();
+    ///         self.lit.set(self.lit.get() | self.wanted.take());
+    ///         Ok(done)
+    ///     }
+    ///     fn undone(&self) {
+    ///         self.wanted.take();
+    ///     }
+    /// }
+    ///
+    /// fn program(rt: &mut Replay<'_, u32>, lamps: &Lamps) -> Result<(), Error> {
+    ///     rt.step_with(lamps, 3, |step, count, n| {
+    ///         *count.get_mut(step)? += 1;
+    ///         Lamps::light(step, n);
+    ///         Ok(())
+    ///     })?;
+    ///     Ok(())
+    /// }
+    /// # use nv_replay::{nvmem::Region, Options};
+    /// # let mut fram = vec![std::mem::MaybeUninit::new(0); 512];
+    /// # let mut rt = Replay::open(Region::new(&mut fram), Options::default(), |_| Ok(0)).unwrap();
+    /// # let lamps = Lamps::default();
+    /// # program(&mut rt, &lamps).unwrap();
+    /// # assert_eq!(lamps.lit.get(), 8);
+    /// ```
+    #[track_caller]
+    #[inline(always)]
+    pub fn step_with<K: Token, A: Arg, O>(
+        &mut self,
+        token: &K,
+        args: A,
+        body: StepBody<R, M, A, O, K>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.twins
+            .note(call_hash::<A, O>(kind::TOKEN | kind::STEP, Name::NONE));
+        self.token_named(Name::NONE, token, args, body)
+    }
+
+    #[inline(always)]
+    fn token_named<K: Token, A: Arg, O>(
+        &mut self,
+        name: Name,
+        token: &K,
+        args: A,
+        body: StepBody<R, M, A, O, K>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        let call = call_hash::<A, O>(kind::TOKEN | kind::STEP, name);
+        let id = Table::<M>::id(call, args_hash(&args));
+        if let Some(o) = self.bypass::<A, O>(id) {
+            // Consumed by the first execution.
+            core::mem::forget(args);
+            return Ok(o);
+        }
+        let attempt = Attempt::new(token);
+        let join = joins_of(|_: &O, c| attempt.join(c));
+        self.call_slow::<A, O, _, _>(
+            id,
+            args,
+            &|step, root, a| {
+                attempt.begin();
+                let Step {
+                    tx, table, queue, ..
+                } = *step;
+                let step = Step {
+                    tx,
+                    table,
+                    queue,
+                    token,
+                };
+                body(&step, root, a)
+            },
+            Some(join),
+        )
+    }
+}
+
+/// Makes the compiler infer the closure's higher-ranked lifetimes.
+fn joins_of<O, F>(f: F) -> F
+where
+    F: for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+{
+    f
+}
+
+impl<R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Named<'_, '_, R, M, E, P>
+where
+    M::Unit: Width,
+{
+    /// [`Replay::step_with`] with this name. **Errors**: as there.
+    #[inline(always)]
+    pub fn step_with<K: Token, A: Arg, O>(
+        self,
+        token: &K,
+        args: A,
+        body: StepBody<R, M, A, O, K>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.token_named(self.name, token, args, body)
+    }
+}

@@ -1,0 +1,186 @@
+//! A token that changes a tagged word of its own: it takes effect with the step, or not at all.
+
+use nv_replay::nvmem::tagged::{Stamp, Widths, Words};
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
+use nv_replay::pmem_tx::{self, Width};
+use nv_replay::{Commit, Committed, Config, Error, Options, Replay, Step, Token, last_committed};
+use powerfail::{Mapped, World, explore};
+use std::cell::{Cell, RefCell};
+
+/// Numbers come round after 15.
+const WIDTHS: Widths = Widths {
+    sequence: 4,
+    owner: 0,
+    state: 6,
+};
+/// How many tagged words, and how many bytes they take.
+const WORDS: usize = 3;
+const BYTES: usize = 16;
+/// Who the program is.
+const OWNER: u32 = 0;
+
+type Rt<'m, M> = Replay<'m, u32, M>;
+
+/// A kernel of counters, which steps raise.
+struct Kernel<'m, M> {
+    counters: RefCell<Words<'m, M>>,
+    /// The number that was committed last with this token, and that of the last sweep.
+    committed: Cell<u32>,
+    swept: Cell<u32>,
+    /// What the body that runs wants: which counter, and by how much.
+    wanted: Cell<Option<(usize, u32)>>,
+    /// The next join is refused.
+    refuses: Cell<bool>,
+}
+
+impl<M: Model> Kernel<'_, M> {
+    /// Raises a counter with the commit of the step.
+    fn raise(step: &Step<'_, '_, M, Self>, index: usize, by: u32) {
+        step.token().wanted.set(Some((index, by)))
+    }
+
+    /// What is committed.
+    fn get(&self, index: usize) -> u32 {
+        let committed = |_| Some(self.committed.get());
+        self.counters.borrow().get(index, committed).unwrap()
+    }
+
+    fn sum(&self) -> u32 {
+        (0..WORDS).map(|i| self.get(i)).sum()
+    }
+}
+
+impl<M: Model> Token for Kernel<'_, M> {
+    fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error> {
+        let mut counters = self.counters.borrow_mut();
+        let (owner, sequence) = (OWNER, commit.number());
+        let stamp = Stamp { owner, sequence };
+        let committed = |_| Some(self.committed.get());
+        counters.sweep(stamp, self.swept.replace(sequence)).unwrap();
+        if let Some((index, by)) = self.wanted.take() {
+            let state = counters.get(index, committed).unwrap() + by;
+            counters.set(index, stamp, state, committed).unwrap();
+        }
+        if self.refuses.take() {
+            // The record of the error gets this number.
+            counters.revert(stamp).unwrap();
+            return Err(Error::Aborted(8));
+        }
+        let done = commit.store();
+        self.committed.set(sequence);
+        Ok(done)
+    }
+
+    fn undone(&self) {
+        self.wanted.take().expect("each body has wanted something");
+    }
+}
+
+/// Results that the outside world has seen; they must not change.
+#[derive(Default, Clone, PartialEq, Eq, Hash, Debug)]
+struct WorldState {
+    shown: Vec<u32>,
+}
+
+fn life<M: Model>(nv: Region<'_, M>, world: &World<'_, WorldState>)
+where
+    M::Unit: Width,
+{
+    let (words, table) = nv.split_at(BYTES).ok().unwrap();
+    // The words first: those in doubt are reverted before the runtime commits anything.
+    let (number, table) = last_committed(table).ok().unwrap();
+    let counters = Words::recover(words, WORDS, WIDTHS, |_| Some(number));
+    let kernel = Kernel {
+        counters: RefCell::new(counters.ok().unwrap()),
+        committed: Cell::new(number),
+        swept: Cell::new(number),
+        wanted: Cell::new(None),
+        refuses: Cell::new(false),
+    };
+    let options = Options {
+        table: Config {
+            bytes: 200,
+            outbox_bytes: 0,
+            seq_bits: WIDTHS.sequence,
+        },
+        pool: Some(pmem_tx::Config::SMALL),
+        ..Options::default()
+    };
+    let mut rt = Rt::<M>::open(table, options, |_| Ok(0)).ok().unwrap();
+    // Whenever the program has passed its records, the counters say what the root says.
+    let agree = |rt: &mut Rt<'_, M>| {
+        if let Some(n) = rt.view(|tx, n| *n.get(tx)).unwrap() {
+            assert_eq!(kernel.sum(), n);
+        }
+    };
+    agree(&mut rt);
+    for k in 0..3u32 {
+        let n = rt
+            .step_with(&kernel, k, |step, n, k| {
+                *n.get_mut(step)? += k + 1;
+                Kernel::raise(step, k as usize, k + 1);
+                Ok(*n.get(step))
+            })
+            .map_err(Error::from)
+            .unwrap();
+        match world.with(|w| w.shown.get(k as usize).copied()) {
+            Some(seen) => assert_eq!(seen, n),
+            None => world.update(|w| w.shown.push(n)),
+        }
+        agree(&mut rt);
+        // A body that fails, and a join that does: nothing of either remains but the error.
+        let failed = rt.step_with(&kernel, k, |step, n, _| {
+            *n.get_mut(step)? = 99;
+            Kernel::raise(step, 0, 5);
+            Err::<(), _>(step.abort(7))
+        });
+        assert_eq!(Error::from(failed.unwrap_err()), Error::Aborted(7));
+        agree(&mut rt);
+        // A record that is left was refused already.
+        kernel.refuses.set(rt.is_live());
+        let refused = rt.named("refused").step_with(&kernel, k, |step, n, _| {
+            *n.get_mut(step)? = 99;
+            Kernel::raise(step, 0, 6);
+            Ok(())
+        });
+        kernel.refuses.set(false);
+        assert_eq!(Error::from(refused.unwrap_err()), Error::Aborted(8));
+        agree(&mut rt);
+    }
+    // A number in each turn, and more numbers than there are.
+    rt.each_step_with(&kernel, 0..20, (), |step, n, i, ()| {
+        *n.get_mut(step)? += 1;
+        Kernel::raise(step, i as usize % WORDS, 1);
+        Ok(())
+    })
+    .unwrap();
+    agree(&mut rt);
+    let n = rt.step((), |tx, n, ()| Ok(*n.get(tx))).unwrap();
+    let counted: Vec<u32> = (0..WORDS).map(|i| kernel.get(i)).collect();
+    assert_eq!((n, counted), (26, vec![8, 9, 9]));
+}
+
+fn run<M: Model>()
+where
+    M::Unit: Width,
+{
+    let s = explore(Mapped::<M>::new(2048), |nv, world| life::<M>(nv, world))
+        .world(WorldState::default())
+        .depth(2)
+        .run();
+    println!("{}: {s}", M::NAME);
+    assert!(s.partial || s.boots > 100, "{s}");
+}
+
+#[test]
+fn in_order_16() {
+    run::<InOrder16>()
+}
+#[test]
+fn in_order_32() {
+    run::<InOrder32>()
+}
+#[test]
+fn buffered_32() {
+    run::<Buffered32>()
+}
