@@ -367,7 +367,7 @@ where
     /// objects. An object without handles is checked when it is read: its damage may be unknown
     /// until then.
     pub fn damage(&self) -> u16 {
-        self.core.peek(|pager| pager.damage()).unwrap_or(0)
+        self.core.peek(|pager| pager.store().damage()).unwrap_or(0)
     }
 
     /// Frees all objects that a value owns. For values that a collection, [`Heap::replace`] or
@@ -466,14 +466,14 @@ where
     /// to 8. **Errors**: [`Error::Suspended`]; [`Error::Busy`] when the medium's driver asks.
     pub fn free_bytes(&self) -> Result<u32, Error<S::Error>> {
         self.core
-            .with_medium_error(self.core.section(|pager| Ok(pager.free_bytes())))
+            .with_medium_error(self.core.section(|pager| Ok(pager.store().free_bytes())))
     }
 
     /// How many objects can still be allocated, as far as numbers allow. **Errors**: as
     /// [`Heap::free_bytes`].
     pub fn free_objects(&self) -> Result<u16, Error<S::Error>> {
         self.core
-            .with_medium_error(self.core.section(|pager| Ok(pager.free_objects())))
+            .with_medium_error(self.core.section(|pager| Ok(pager.store().free_objects())))
     }
 }
 
@@ -581,13 +581,13 @@ impl<'a, 'h, R, M: Model, P: Promise, Pol: Policy, B>
         let at = core.with_medium_error(core.section(|pager| {
             let damaged = || Fail::damaged(id);
             let mut known = HandleRange {
-                objects: pager.objects(),
+                objects: pager.store().objects(),
             };
             let (address, expected) = match pager.place(id, kind.len)? {
                 Place::Ram(content) => return Ok(content.as_ptr().cast_const()),
                 Place::Medium { at, check } => (at, check),
             };
-            let region = pager.medium();
+            let region = pager.store_mut().image().medium();
             if address + u32::from(kind.len) > region.capacity() {
                 return Err(damaged());
             }
@@ -698,7 +698,7 @@ where
     {
         let _ = brand;
         let mut heap = Self::new(storage, ram, &config)?;
-        heap.core.unshared().give_up_damaged();
+        heap.core.unshared().store_mut().give_up_damaged();
         heap.open_or_init(&config, false, init)
     }
 
@@ -767,8 +767,8 @@ where
         match done {
             Ok(()) => Ok(Self::of(self.core.moved())),
             Err(fail) => {
-                let pager = self.core.unshared();
-                Err(pager.refused(fail, fingerprint, copies))
+                let store = self.core.unshared().store_mut();
+                Err(store.refused(fail, fingerprint, copies))
             }
         }
     }
@@ -781,7 +781,10 @@ where
         let root = const { &HandleKind::of::<R>(OWN, OWN_ID) };
         let done = self.core.clean_all();
         let done = done.and_then(|()| self.core.section(|pager| pager.audit(root)));
-        done.map_err(|fail| self.core.unshared().refusal(fail))
+        done.map_err(|fail| {
+            let image = self.core.unshared().store_mut().image();
+            fail.refusal(image.take_failure())
+        })
     }
 }
 

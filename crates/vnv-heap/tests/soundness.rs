@@ -214,7 +214,7 @@ fn init_keeps_a_handle() {
 
 /// RAM of any length, at any address.
 #[test]
-fn any_ram() {
+fn ram_of_any_length_and_alignment() {
     let mut ram = [0; 300];
     let step = if cfg!(miri) { 149 } else { 1 };
     for from in (0..9).step_by(if cfg!(miri) { 5 } else { 1 }) {
@@ -245,7 +245,7 @@ struct Node<'h> {
 
 /// Closures that access again the object that they got, or its owner.
 #[test]
-fn closures_come_back() {
+fn closures_may_access_their_object_again() {
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);
     brand!(b);
     let mut heap = Heap::<Option<Own<'_, Node<'_>>>, _, JustInTime>::open(
@@ -283,7 +283,7 @@ fn closures_come_back() {
 
 /// A collection's `make` comes back, fails, and unwinds.
 #[test]
-fn make_comes_back() {
+fn a_closure_that_makes_elements_may_use_the_heap() {
     use vnv_heap::collections::Chunked;
     let (mut fram, mut ram, mut other) = (Fram::filled(0), [0; 512], [0; 512]);
     brand!(a);
