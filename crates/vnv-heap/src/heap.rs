@@ -497,19 +497,13 @@ where
     /// Pins the root for reading. **Power loss**, **Cost**, **Errors**: as [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin_shared(ROOT, Kind::of::<R>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned
-        // now.
-        Ok(unsafe { Ref::new(&self.core, at) })
+        self.held(self.root_handle())
     }
 
     /// Pins the root for writing. **Power loss**, **Cost**, **Errors**: as [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin_exclusive(ROOT, Kind::of::<R>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned
-        // exclusively now.
-        Ok(unsafe { RefMut::new(&self.core, at) })
+        self.held_mut(self.root_handle())
     }
 }
 
@@ -641,7 +635,7 @@ where
     /// - at most all bytes that a cut or a dropped handle left over, and 40 for each object that a
     ///   cut commit was to change,
     /// - with damage: the bits, the 8 bytes for each object, what was left over, and 4 bytes for
-    ///   each of `config.objects` once more; and the content of each object, with 1/32 and 12 bytes
+    ///   each of `config.objects` once more; and the content of each object, with 1/8 and 14 bytes
     ///   more.
     ///
     /// What changes is written: bits and entries of what is free now. To format, zeroes the table.

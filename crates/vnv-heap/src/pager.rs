@@ -570,16 +570,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         self.reaper.map(|reaper| (reaper, self.cache.id(frame)))
     }
 
-    /// Whether a guard pins this object exclusively.
-    ///
-    /// # Safety
-    /// As [`Core::release`].
-    pub(crate) unsafe fn is_exclusive(&self, content: NonNull<u8>) -> bool {
-        // SAFETY: invariant "What is held stays": as the caller vouches.
-        let frame = unsafe { self.cache.frame_of(content) };
-        self.cache.is_exclusive(frame)
-    }
-
     /// What becomes of an object whose owner is freed: it is freed by the caller, or it is pinned,
     /// and `reaper` frees it at its release. `is_root`: its owner asked for it.
     pub(crate) fn claim(

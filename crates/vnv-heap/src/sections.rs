@@ -437,22 +437,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
     }
 
-    /// [`Core::release`] of an object whose kind of pin the caller does not know.
-    ///
-    /// # Safety
-    /// As there.
-    pub(crate) unsafe fn release_any(&self, content: NonNull<u8>, kind: &Kind) {
-        // It stays pinned meanwhile, so the kind of pin cannot change.
-        let exclusive = self.section(|pager| {
-            // SAFETY: invariant "What is held stays": as the caller vouches.
-            Ok(unsafe { pager.is_exclusive(content) })
-        });
-        if let Ok(exclusive) = exclusive {
-            // SAFETY: invariant "What is held stays": as the caller vouches.
-            unsafe { self.release(content, kind, exclusive) }
-        }
-    }
-
     /// Writes back everything that has changed, in one section; see [`Pager::save`].
     pub(crate) fn persist(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();

@@ -47,7 +47,7 @@
 //! Only metadata is written, never a reachable block, so the sweep may be cut and repeated.
 
 use super::commit::{COMMITTED, PERSISTED, RUNNING, Record};
-use super::image::{Entries, Entry, Geometry, Image, RECORDS, WORDS, set, units_of};
+use super::image::{Entries, Entry, Geometry, Image, RECORDS, WORDS, units_of};
 use super::{GIVES_UP, MANY, MAX_LEN, PIECE, Store};
 use crate::config::{Config, Promise};
 use crate::error::{Fail, Word};
@@ -418,26 +418,24 @@ impl<S: Medium, P: Promise> Store<S, P> {
                         differs = true;
                     } else if unit >= end {
                         let block = self.block_at(unit, marks)?;
-                        let (id, behind) = (block as u16, unit + (block >> 16) as u16);
-                        match marks.get(id) {
-                            _ if behind == unit => {
-                                if frees && !planted!("vnv-heap/units-kept") {
-                                    *byte &= !(1 << bit);
-                                    differs = true;
-                                    continue;
-                                }
-                            }
+                        let (id, units) = (block as u16, (block >> 16) as u16);
+                        match if units == 0 { NONE } else { marks.get(id) } {
                             SOUGHT => {
                                 if unit < disjoint_end && !planted!("vnv-heap/damaged-overlaps") {
                                     marks.set(disjoint, DAMAGED);
                                 }
                                 marks.set(id, FOUND);
-                                end = behind;
+                                end = unit + units;
                                 found += 1;
                             }
-                            _ if unit >= disjoint_end => {
+                            DAMAGED if unit >= disjoint_end => {
                                 marks.set(id, DISJOINT);
-                                (disjoint, disjoint_end) = (id, behind);
+                                (disjoint, disjoint_end) = (id, unit + units);
+                            }
+                            NONE if frees && !planted!("vnv-heap/units-kept") => {
+                                *byte &= !(1 << bit);
+                                differs = true;
+                                continue;
                             }
                             _ => {}
                         }
@@ -571,15 +569,19 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if !self.image.geometry().has(unit, n) {
             return Ok(any);
         }
-        let mut at = u32::from(unit) - 1;
-        let end = at + u32::from(n);
-        while at < end {
-            let address = self.image.geometry().bitmap() + at / 8;
+        let first = u32::from(unit) - 1;
+        for bit in first..first + u32::from(n) {
+            let at = self.image.geometry().bitmap() + bit / 8;
             let mut byte = [0];
-            self.image.get(address, &mut byte)?;
-            any |= set(&mut byte, at & !7, at, end, used);
-            self.image.put_changed(address, &byte)?;
-            at = (at | 7) + 1;
+            self.image.get(at, &mut byte)?;
+            let is_used = byte[0] >> (bit % 8) & 1 != 0;
+            any |= is_used;
+            if is_used != used {
+                byte[0] ^= 1 << (bit % 8);
+                self.image.put(at, &byte)?;
+                // `find_blocks` counts; what is claimed after it is not free.
+                self.free_units = self.free_units.wrapping_sub(1);
+            }
         }
         Ok(any)
     }

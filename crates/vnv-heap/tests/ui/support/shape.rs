@@ -5,21 +5,14 @@ use vnv_heap::{Brand, Marked, Promise};
 
 include!("types.rs");
 
-#[derive(Persist)]
-#[repr(C)]
-struct Wide {
-    n: u128,
-}
-
-
 fn main() {
     let mut ram = [0; 1024];
     brand!(b);
     let heap = TestHeap::<JustInTime>::open(b, fram(), &mut ram, Config::DEFAULT, root).unwrap();
     heap.alloc(1u128);
     heap.alloc([0u8; 20_000]);
-    root_with_a_handle::<Option<Own<'static, Wide>>>();
-    root_with_a_handle::<Chunked<'static, Wide, 4>>();
+    root_with_a_handle::<Option<Own<'static, u128>>>();
+    root_with_a_handle::<Chunked<'static, u128, 4>>();
 }
 
 /// The program allocates no such object, but an image may hold the handle.
