@@ -171,8 +171,8 @@ fn forged<P: Promise>(random: &mut Rng, header: &[u8]) -> Vec<u8> {
     image
 }
 
-/// A handle leads into the content of another object, which the program then fills with what such an
-/// object looks like.
+/// A handle leads into the content of another object, which the program then fills with what such
+/// an object looks like.
 #[test]
 fn content_does_not_become_an_object() {
     const UNIT: usize = 8;

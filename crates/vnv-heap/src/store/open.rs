@@ -499,9 +499,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 Ok(place) => {
                     let sound = self.image.is_sound(id, &place)?;
                     now = if sound { SOUGHT } else { DAMAGED };
-                    // The bits of a damaged block stay, but a salvage has cleared them: it sets those
-                    // that the header states, since whoever gives the object up frees them if that
-                    // is the length of its type.
+                    // The bits of a damaged block stay, but a salvage has cleared them: it sets
+                    // those that the header states, since whoever gives the object up frees them
+                    // if that is the length of its type.
                     if sound || gives_up && !planted!("vnv-heap/damaged-keeps-one-unit") {
                         units = units_of(place.len);
                     }
