@@ -229,6 +229,53 @@ fn a_damaged_object_shares_no_bytes_with_one_that_can_be_read() {
     each::<Snapshot>();
 }
 
+/// While damage is known, objects that nothing leads to are kept: they may belong to a damaged one.
+/// Object 2 has a wrong length, over the block of such an object. It is freed or written: that frees
+/// no unit of the other one.
+fn keeps_what_a_wrong_length_covers<P: Promise>(frees: bool) {
+    let mut fram = image::<P>();
+    let kept = {
+        let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();
+        s.put_all(1, &(ALL & !(1 << 3)).to_le_bytes()).unwrap();
+        save(&mut s);
+        s.get_all(3).unwrap()
+    };
+    let map = Geometry::of(&CONFIG, SIZE);
+    let block = |b: &[u8], id: u16| {
+        let at = map.entry(id).unwrap() as usize;
+        map.unit(u16::from_le_bytes([b[at], b[at + 1]])) as usize
+    };
+    let bytes = &mut fram.bytes_mut()[..];
+    let (two, three, four) = (block(bytes, 2), block(bytes, 3), block(bytes, 4));
+    assert_eq!((three - two, four - two), (48, 64), "side by side");
+    bytes[two + 2] = 56;
+    // Only this one is noticed.
+    bytes[four] ^= 0x40;
+    let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();
+    assert_eq!((s.damage(), s.get_all(3)), (2, Ok(kept.clone())));
+    if frees {
+        let mut f = Free::new(2, 40);
+        steps(&mut s, |s| s.free(&mut f)).unwrap();
+    } else {
+        s.put_all(2, &[7; 40]).unwrap();
+    }
+    save(&mut s);
+    // All space is used.
+    for len in [200, 100, 40, 24, 8] {
+        while let Ok(id) = s.alloc_all(1, len) {
+            s.put_all(id, &std::vec![0xD7; len.into()]).unwrap();
+        }
+    }
+    assert_eq!(s.get_all(3), Ok(kept), "{frees}");
+}
+
+#[test]
+fn a_wrong_length_frees_nothing() {
+    keeps_what_a_wrong_length_covers::<JustInTime>(true);
+    keeps_what_a_wrong_length_covers::<Snapshot>(true);
+    keeps_what_a_wrong_length_covers::<Snapshot>(false);
+}
+
 impl Geometry {
     fn of(config: &Config, size: usize) -> Geometry {
         Geometry::largest(config, size as u32).unwrap()
