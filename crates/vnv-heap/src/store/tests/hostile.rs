@@ -230,8 +230,8 @@ fn a_damaged_object_shares_no_bytes_with_one_that_can_be_read() {
 }
 
 /// While damage is known, objects that nothing leads to are kept: they may belong to a damaged one.
-/// Object 2 has a wrong length, over the block of such an object. It is freed or written: that frees
-/// no unit of the other one.
+/// Object 2 has a wrong length, over the block of such an object. It is freed or written: that
+/// frees no unit of the other one.
 fn keeps_what_a_wrong_length_covers<P: Promise>(frees: bool) {
     let mut fram = image::<P>();
     let kept = {
