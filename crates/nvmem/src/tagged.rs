@@ -42,7 +42,7 @@
 //! | in an abort, or in `recover` | some words settled, the others in doubt with the same number | as above |
 //! | in a sweep | some committed words settled | the others, settled |
 //!
-//! # Numbers come round
+//! # Sequence numbers repeat
 //!
 //! A committed word keeps its stamp until somebody settles it. When its owner comes to the same
 //! number again, an old stamp would read as in doubt, and its state would be lost. So the owner
@@ -54,7 +54,7 @@
 //!                                                                       words for each number
 //! ```
 //!
-//! - Each word is visited twice in a round of numbers. A visit settles a stamp of this owner,
+//! - Each word is visited twice before the numbers repeat. A visit settles a stamp of this owner,
 //!   except one with the number in doubt; any other is committed. The two visits come at different
 //!   numbers, so at least one of them settles an old stamp.
 //! - The sweep runs *before* the commit store, so the commit's fence makes its stores durable.
@@ -62,7 +62,7 @@
 //!   starve it, because the next `recover` settles every word.
 //! - An owner may commit numbers without a sweep. Its next sweep makes up for them: it gets the
 //!   number of the previous sweep, and visits all words that were due since then. Fewer than half
-//!   of a round may lie between two sweeps: [`Widths::max_unswept`].
+//!   of all numbers may lie between two sweeps: [`Widths::max_unswept`].
 //!
 //! After [`recover`](Words::recover) the count begins anew.
 //!
@@ -73,7 +73,7 @@
 //! - Only the transaction of its stamp overwrites a word in doubt, and it keeps the state before.
 //! - A cell's version is a value whenever its word names it: `recover` settles all words and
 //!   checks the versions that they name, and each later write stores a whole value before its
-//!   word. This holds whatever a resolver answers (invariant "A named version is a value").
+//!   word. This holds also if a resolver answers wrongly (invariant "A named version is a value").
 //!
 //! On a buffered medium the commit's own fence, before its store, covers all stores made here.
 //! There a resolver must not tell a number before the fence *behind* its commit store. If it does,
@@ -350,11 +350,14 @@ impl<'m, M: Model> Words<'m, M> {
                 words.settle_all(&resolve);
                 Ok(words)
             }
-            Err(error) => Err(OpenFailure {
-                error,
-                region: words.region,
-            }),
+            Err(error) => Err(words.refused(error)),
         }
+    }
+
+    /// Gives the region back.
+    fn refused(self, error: TagError) -> OpenFailure<'m, M, TagError> {
+        let region = self.region;
+        OpenFailure { error, region }
     }
 
     fn new(
@@ -571,7 +574,7 @@ impl<'m, M: Model> Words<'m, M> {
         Ok(())
     }
 
-    /// Settles committed words of an owner before its numbers come round. Call it before the fence
+    /// Settles committed words of an owner before its numbers repeat. Call it before the fence
     /// and the store that commit the number of `stamp`. `since` is the number of the owner's
     /// previous sweep since `recover`; before the first one, its last committed number.
     ///
@@ -579,7 +582,7 @@ impl<'m, M: Model> Words<'m, M> {
     ///
     /// **Power loss**: settled words stay settled, and mean the same. **Cost**: for each number
     /// after `since`, a load and at most one store for each word that is due then: K words are due
-    /// in half a round of numbers. **Errors**: [`TagError::Stamp`].
+    /// in half of all numbers. **Errors**: [`TagError::Stamp`].
     pub fn sweep(&mut self, stamp: Stamp, since: u32) -> Result<(), TagError> {
         self.check_stamp(stamp)?;
         let mut half = (self.widths.max_sequence() / 2) as usize;
@@ -590,7 +593,7 @@ impl<'m, M: Model> Words<'m, M> {
         let half = half.max(1);
         let per_number = self.count.div_ceil(half);
         let mut number = since;
-        // After half a round each word has been visited.
+        // After half of all numbers each word has been visited.
         for _ in 0..half {
             if number == stamp.sequence {
                 break;
@@ -685,22 +688,14 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
     ) -> Result<Self, OpenFailure<'m, M, TagError>> {
         let region = Self::long_enough(region, count, widths)?;
         let mut cells = Self::of(Words::new(region, count, widths)?);
-        match cells.check(&resolve) {
-            Ok(()) => {
-                // The same resolver may answer otherwise now, so the states are taken again below.
-                cells.words.settle_all(&resolve);
-                match cells.check(&|_| None) {
-                    Ok(()) => Ok(cells),
-                    Err(error) => Err(OpenFailure {
-                        error,
-                        region: cells.words.region,
-                    }),
-                }
-            }
-            Err(error) => Err(OpenFailure {
-                error,
-                region: cells.words.region,
-            }),
+        let checked = cells.check(&resolve).and_then(|()| {
+            cells.words.settle_all(&resolve);
+            // The same resolver may have answered otherwise, so the states are taken again.
+            cells.check(&|_| None)
+        });
+        match checked {
+            Ok(()) => Ok(cells),
+            Err(error) => Err(cells.words.refused(error)),
         }
     }
 

@@ -71,7 +71,7 @@ fn a_text_is_a_string() {
 
 /// The format: these bytes are on media in the field.
 #[test]
-fn their_bytes() {
+fn golden_bytes() {
     let mut list = List::<u32, 3>::try_from([1, 2, 3].as_slice()).unwrap();
     list.pop();
     assert_eq!(

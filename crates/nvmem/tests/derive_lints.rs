@@ -80,7 +80,7 @@ pub enum Mode {
 }
 
 #[test]
-fn they_are_used() {
+fn warnings_of_the_derives_can_be_errors() {
     let settings = Settings {
         hidden: Hidden { x: 1 },
         wide: 2,

@@ -24,7 +24,7 @@ struct Flash {
     /// The number of writes and erases before the power fails in the middle of one.
     until_cut: Option<u32>,
     /// The power fails in the first write of a confirmation.
-    cut_in_second_seal: bool,
+    cut_in_confirmation: bool,
     unstable: Option<Unstable>,
     /// The driver's write buffer: written data stays here until a flush or an erase.
     buffer: Option<Vec<(u32, Vec<u8>)>>,
@@ -76,7 +76,7 @@ impl Medium for Flash {
     }
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
         // A header of 32 bytes, a commit marker and a confirmation of 4 bytes each.
-        if self.is_cut() || self.cut_in_second_seal && at % 128 == 36 {
+        if self.is_cut() || self.cut_in_confirmation && at % 128 == 36 {
             return Err(Misuse::WornOut);
         }
         if let Some(buffer) = &mut self.buffer {
@@ -133,7 +133,7 @@ fn in_use(writes: u8) -> Flash {
     let mut flash = Flash {
         flash: Small::new(),
         until_cut: None,
-        cut_in_second_seal: false,
+        cut_in_confirmation: false,
         unstable: None,
         buffer: None,
     };
@@ -150,9 +150,9 @@ fn in_use(writes: u8) -> Flash {
 /// The next boot starts a block with this page carried over, and is cut in the confirmation.
 fn with_one_seal(flash: &Flash) -> Flash {
     let mut f = flash.clone();
-    f.cut_in_second_seal = true;
+    f.cut_in_confirmation = true;
     assert!(boot(&mut f).is_err(), "it starts a block");
-    f.cut_in_second_seal = false;
+    f.cut_in_confirmation = false;
     f
 }
 

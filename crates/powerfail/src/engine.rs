@@ -19,6 +19,7 @@
 use crate::arena::Arena;
 use crate::chain::{FailedRun, Link};
 use crate::cost::Cost;
+use crate::env::Samples;
 use crate::fuse::{RunEnd, Stack};
 use crate::hash::Wide;
 use crate::medium::{Attach, Media, media_arena};
@@ -53,6 +54,8 @@ pub(crate) struct Setup<M: Media, T> {
     pub(crate) budget: usize,
     /// Boots of one cut after which its open units are only sampled.
     pub(crate) limit: usize,
+    /// Which states are booted of a cut that leaves too many.
+    pub(crate) samples: Samples,
     /// Do not branch on open units that a boot does not read.
     pub(crate) prune: bool,
     /// The approximate number of states to boot, for a quick look; all if `None`.

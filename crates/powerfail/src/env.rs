@@ -37,6 +37,30 @@ pub(crate) fn thin() -> Option<u64> {
     number("POWERFAIL_THIN")
 }
 
+/// `POWERFAIL_SAMPLE`: which states to boot where a test asks for a sample of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Samples {
+    Seed(u64),
+    All,
+}
+
+impl Samples {
+    /// The seed for cuts that leave more states than any limit allows.
+    pub(crate) fn seed(self) -> u64 {
+        match self {
+            Samples::Seed(n) => n,
+            Samples::All => 0,
+        }
+    }
+}
+
+pub(crate) fn samples() -> Samples {
+    match std::env::var("POWERFAIL_SAMPLE").as_deref() {
+        Ok("all") => Samples::All,
+        _ => Samples::Seed(number("POWERFAIL_SAMPLE").unwrap_or(0)),
+    }
+}
+
 /// The depth of a campaign whose program says `depth`.
 pub(crate) fn depth(depth: u32) -> u32 {
     asked_for(depth, number("POWERFAIL_DEPTH"), cfg!(miri))

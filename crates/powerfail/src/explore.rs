@@ -12,7 +12,7 @@
 use crate::build;
 use crate::chain::{Cut, FailedRun};
 use crate::engine::{self, Setup};
-use crate::env;
+use crate::env::{self, Samples};
 use crate::fresh::{self, Job, RepeatOutcome};
 use crate::medium::{Media, media_arena};
 use crate::monitor::{Shared, last_words};
@@ -103,6 +103,7 @@ impl<M: Media, T: WorldState + Default> Explore<M, T> {
                 partial: false,
                 budget: 1_000_000,
                 limit: 4096,
+                samples: env::samples(),
                 prune: true,
                 thin: None,
                 fields: Vec::new(),
@@ -161,6 +162,18 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     pub fn limit(mut self, boots: usize) -> Self {
         self.setup.limit = boots.max(1);
         self
+    }
+
+    /// The limit of a campaign that runs often: of a cut that costs more than so many boots, it
+    /// boots some states, which differ from run to run.
+    ///
+    /// `POWERFAIL_SAMPLE=n` in the environment selects them; without it, `n` is 0. With
+    /// `POWERFAIL_SAMPLE=all` the [limit](Self::limit) stays as it was.
+    pub fn sample(self, boots: usize) -> Self {
+        match self.setup.samples {
+            Samples::Seed(_) => self.limit(boots),
+            Samples::All => self,
+        }
     }
 
     /// Branches also on open units that the boot does not read: for programs that read the medium

@@ -268,7 +268,12 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             }
         }
         self.count.sampled += 1;
-        for c in crate::sample::choices(pend, u64::from(point.event) + 1) {
+        let seed = self
+            .setup
+            .samples
+            .seed()
+            .wrapping_add(u64::from(point.event) + 1);
+        for c in crate::sample::choices(pend, seed) {
             self.boot_state(point, &c, &[], next)?;
         }
         Ok(())

@@ -97,6 +97,24 @@ fn counts_buffered() {
     .run();
 }
 
+/// Each cut leaves up to 2^12 states, and a boot reads all of them.
+#[test]
+#[ignore = "run by others"]
+fn counts_a_sample() {
+    explore(Mapped::<Buffered32>::new(64), |nv, _: &World<()>| {
+        let bits = (0..12).fold(0_u32, |bits, k| bits << 1 | unsafe { nv.load(4 * k) });
+        // Mixed as only states are that are drawn at random.
+        let mixed = bits.count_ones() == 6 && (bits ^ bits >> 1).count_ones() > 4;
+        assert!(!mixed || std::env::var_os("MIXED_FAILS").is_none());
+        for k in 0..12 {
+            unsafe { nv.store(4 * k, 1) };
+        }
+    })
+    .name("counts_a_sample")
+    .sample(16)
+    .run();
+}
+
 #[test]
 #[ignore = "run by others"]
 fn counts_flash() {
@@ -217,6 +235,23 @@ fn the_environment_deepens_what_cuts_recovery() {
         stats("counts_shallow", &[], true)
     );
     assert_eq!(at("counts_capped", "9"), at("counts_capped", "2"));
+}
+
+#[test]
+fn a_sample_differs_from_run_to_run_and_all_states_can_be_booted() {
+    let boots = |sample: &str| stats("counts_a_sample", &[("POWERFAIL_SAMPLE", sample)], true)[1];
+    let (all, some) = (boots("all"), boots("1"));
+    assert!(all == 1 << 12 && some < all / 10, "{all} {some}");
+    assert_eq!(stats("counts_a_sample", &[], true)[1], boots("0"));
+    let failed = |seed| {
+        let env = [("POWERFAIL_SAMPLE", seed), ("MIXED_FAILS", "1")];
+        let said = String::from_utf8(again("counts_a_sample", &env).stderr).unwrap();
+        let line = said.lines().find(|l| l.starts_with("replay this:"));
+        line.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let one = failed("1");
+    assert_eq!(one, failed("1"));
+    assert_ne!(one, failed("77"));
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn a_saver_takes_a_bus_that_a_critical_section_shares() {
             }
         };
         heap.attach(&POWER_LOW, || {
-            instrument::interrupted(interrupt, || {
+            let work = || {
                 for i in 0..9 {
                     sensor
                         .transaction(&mut [Operation::Write(&[2, 0, 0, 7])])
@@ -163,7 +163,9 @@ fn a_saver_takes_a_bus_that_a_critical_section_shares() {
                     })
                     .unwrap();
                 }
-            })
+            };
+            // SAFETY: the hook only persists and restores.
+            unsafe { instrument::interrupted(interrupt, work) }
         })
         .unwrap();
         let root = heap.root().unwrap();

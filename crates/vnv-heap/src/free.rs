@@ -48,7 +48,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// # Safety
     /// `check` is that of its type, and the value is not used again.
     pub(crate) unsafe fn free_owned(&self, check: CheckFn, value: *const u8) -> Result<(), Fail> {
-        let objects = self.section(|pager| Ok(pager.objects()))?;
+        let objects = self.section(|pager| Ok(pager.store().objects()))?;
         let (mut result, mut gone) = (Ok(()), true);
         let (mut leaves_from, mut from) = (0, 0);
         loop {
@@ -72,7 +72,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// Frees the objects of the path. Sets `gone` when anything is freed.
     fn free_path(&self, root: u16, path: &mut Path, gone: &mut bool) -> Result<(), Fail> {
-        let objects = self.section(|pager| Ok(pager.objects()))?;
+        let objects = self.section(|pager| Ok(pager.store().objects()))?;
         let mut result = Ok(());
         // Only damage can make a path longer than the number of objects: a cycle.
         let mut deep = 0;

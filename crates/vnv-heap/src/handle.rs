@@ -67,6 +67,7 @@ unsafe impl<T: Persist, B> Persist for Own<'_, T, B> {
     type HandleTargets = HeapHandles<HandleTo<T>, B>;
     const LAYOUT: &'static Type = &Type::Handle(OWN);
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        const { assert_alignment::<T>() }
         // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.
         let value = u32::from(unsafe { p.cast::<u16>().read() });
         v.handle(value, const { &HandleKind::of::<T>(OWN, OWN_ID) })
@@ -83,6 +84,14 @@ const _: () = assert!(size_of::<Option<Own<'static, u64>>>() == 2);
 
 /// The largest object.
 pub(crate) const MAX_OBJECT: usize = crate::cache::MAX_LEN;
+
+/// Refuses types that an object, and so the walk at open, could not align.
+pub(crate) const fn assert_alignment<T>() {
+    assert!(
+        align_of::<T>() <= 8,
+        "objects are aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
+    );
+}
 
 /// What the heap needs to know of a type.
 #[derive(Clone, Copy)]
@@ -116,10 +125,7 @@ impl Kind {
     }
 
     const fn new<T: Persist>() -> Kind {
-        assert!(
-            align_of::<T>() <= 8,
-            "objects are aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
-        );
+        assert_alignment::<T>();
         assert!(
             !core::mem::needs_drop::<T>(),
             "objects have no drop glue: free what they own by a function"

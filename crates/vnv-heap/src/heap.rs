@@ -367,7 +367,7 @@ where
     /// objects. An object without handles is checked when it is read: its damage may be unknown
     /// until then.
     pub fn damage(&self) -> u16 {
-        self.core.peek(|pager| pager.damage()).unwrap_or(0)
+        self.core.peek(|pager| pager.store().damage()).unwrap_or(0)
     }
 
     /// Frees all objects that a value owns. For values that a collection, [`Heap::replace`] or
@@ -466,14 +466,14 @@ where
     /// to 8. **Errors**: [`Error::Suspended`]; [`Error::Busy`] when the medium's driver asks.
     pub fn free_bytes(&self) -> Result<u32, Error<S::Error>> {
         self.core
-            .with_medium_error(self.core.section(|pager| Ok(pager.free_bytes())))
+            .with_medium_error(self.core.section(|pager| Ok(pager.store().free_bytes())))
     }
 
     /// How many objects can still be allocated, as far as numbers allow. **Errors**: as
     /// [`Heap::free_bytes`].
     pub fn free_objects(&self) -> Result<u16, Error<S::Error>> {
         self.core
-            .with_medium_error(self.core.section(|pager| Ok(pager.free_objects())))
+            .with_medium_error(self.core.section(|pager| Ok(pager.store().free_objects())))
     }
 }
 
@@ -497,19 +497,13 @@ where
     /// Pins the root for reading. **Power loss**, **Cost**, **Errors**: as [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin_shared(ROOT, Kind::of::<R>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned
-        // now.
-        Ok(unsafe { Ref::new(&self.core, at) })
+        self.held(self.root_handle())
     }
 
     /// Pins the root for writing. **Power loss**, **Cost**, **Errors**: as [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin_exclusive(ROOT, Kind::of::<R>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned
-        // exclusively now.
-        Ok(unsafe { RefMut::new(&self.core, at) })
+        self.held_mut(self.root_handle())
     }
 }
 
@@ -581,13 +575,13 @@ impl<'a, 'h, R, M: Model, P: Promise, Pol: Policy, B>
         let at = core.with_medium_error(core.section(|pager| {
             let damaged = || Fail::damaged(id);
             let mut known = HandleRange {
-                objects: pager.objects(),
+                objects: pager.store().objects(),
             };
             let (address, expected) = match pager.place(id, kind.len)? {
                 Place::Ram(content) => return Ok(content.as_ptr().cast_const()),
                 Place::Medium { at, check } => (at, check),
             };
-            let region = pager.medium();
+            let region = pager.store_mut().image().medium();
             if address + u32::from(kind.len) > region.capacity() {
                 return Err(damaged());
             }
@@ -641,7 +635,7 @@ where
     /// - at most all bytes that a cut or a dropped handle left over, and 40 for each object that a
     ///   cut commit was to change,
     /// - with damage: the bits, the 8 bytes for each object, what was left over, and 4 bytes for
-    ///   each of `config.objects` once more; and the content of each object, with 1/32 and 12 bytes
+    ///   each of `config.objects` once more; and the content of each object, with 1/8 and 14 bytes
     ///   more.
     ///
     /// What changes is written: bits and entries of what is free now. To format, zeroes the table.
@@ -698,7 +692,7 @@ where
     {
         let _ = brand;
         let mut heap = Self::new(storage, ram, &config)?;
-        heap.core.unshared().give_up_damaged();
+        heap.core.unshared().store_mut().give_up_damaged();
         heap.open_or_init(&config, false, init)
     }
 
@@ -767,8 +761,8 @@ where
         match done {
             Ok(()) => Ok(Self::of(self.core.moved())),
             Err(fail) => {
-                let pager = self.core.unshared();
-                Err(pager.refused(fail, fingerprint, copies))
+                let store = self.core.unshared().store_mut();
+                Err(store.refused(fail, fingerprint, copies))
             }
         }
     }
@@ -781,7 +775,10 @@ where
         let root = const { &HandleKind::of::<R>(OWN, OWN_ID) };
         let done = self.core.clean_all();
         let done = done.and_then(|()| self.core.section(|pager| pager.audit(root)));
-        done.map_err(|fail| self.core.unshared().refusal(fail))
+        done.map_err(|fail| {
+            let image = self.core.unshared().store_mut().image();
+            fail.refusal(image.take_failure())
+        })
     }
 }
 

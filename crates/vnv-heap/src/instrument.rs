@@ -13,9 +13,13 @@ std::thread_local! {
 /// Runs `f`. After each section of a heap on this thread, runs `hook` outside any section. Sections
 /// of `hook` itself run no hook.
 ///
-/// `hook` stands for an interrupt handler. So it uses a heap that `f` uses through a
-/// [`Saver`](crate::Saver) only: its other operations must not come between two sections of one.
-pub fn interrupted<O>(hook: impl FnMut(), f: impl FnOnce() -> O) -> O {
+/// `hook` stands for an interrupt handler. It may persist a heap that `f` uses, and restore it,
+/// through a [`Saver`](crate::Saver).
+///
+/// # Safety
+/// `hook` calls no other function of a heap that `f` uses, and uses no guard and no reference into
+/// an object of one: these would come between two sections of one operation.
+pub unsafe fn interrupted<O>(hook: impl FnMut(), f: impl FnOnce() -> O) -> O {
     struct Off;
     impl Drop for Off {
         fn drop(&mut self) {

@@ -43,7 +43,7 @@
 use crate::cache::{Cache, Frame, PIN_RECORD, Reserve};
 use crate::config::Config;
 use crate::config::Promise;
-use crate::error::{Error, Fail, OpenError, Word};
+use crate::error::{Error, Fail, Word};
 use crate::handle::{HandleRange, Kind};
 use crate::heap::{Audit, ROOT, Stats};
 use crate::plain::copy;
@@ -457,17 +457,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         }
     }
 
-    /// The cache's budget word. While no section runs, the lock holds it.
-    #[inline(always)]
-    pub(crate) fn budget(&self) -> u32 {
-        self.cache.budget()
-    }
-
-    #[inline(always)]
-    pub(crate) fn set_budget(&mut self, budget: u32) {
-        self.cache.set_budget(budget);
-    }
-
     /// Sets the limits. Nothing is resident.
     fn set_limits(&mut self, config: &Config) {
         let pins = if P::SNAPSHOT {
@@ -479,46 +468,22 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         self.cache.clear();
     }
 
-    /// Converts a failure of an earlier section, with the medium's error.
-    pub(crate) fn error(&mut self, fail: Fail) -> Error<S::Error> {
-        self.store.error(fail)
+    #[inline(always)]
+    pub(crate) fn cache(&self) -> &Cache<Pol> {
+        &self.cache
     }
 
-    /// Converts a failure of open. `copies` are the superblock copies that the open has read.
-    pub(crate) fn refused(
-        &mut self,
-        fail: Fail,
-        fingerprint: u64,
-        copies: &Copies,
-    ) -> OpenError<S::Error> {
-        self.store.refused(fail, fingerprint, copies)
+    #[inline(always)]
+    pub(crate) fn cache_mut(&mut self) -> &mut Cache<Pol> {
+        &mut self.cache
     }
 
-    /// Converts a failure of an audit.
-    pub(crate) fn refusal(&mut self, fail: Fail) -> OpenError<S::Error> {
-        fail.refusal(self.store.image().take_failure())
+    pub(crate) fn store(&self) -> &Store<S, P> {
+        &self.store
     }
 
-    /// The next open frees objects that only damaged objects own.
-    pub(crate) fn give_up_damaged(&mut self) {
-        self.store.give_up_damaged();
-    }
-
-    /// Reachable objects that open found damaged.
-    pub(crate) fn damage(&self) -> u16 {
-        self.store.damage()
-    }
-
-    pub(crate) fn objects(&self) -> u16 {
-        self.store.objects()
-    }
-
-    pub(crate) fn free_objects(&self) -> u16 {
-        self.store.free_objects()
-    }
-
-    pub(crate) fn free_bytes(&self) -> u32 {
-        self.store.free_bytes()
+    pub(crate) fn store_mut(&mut self) -> &mut Store<S, P> {
+        &mut self.store
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -545,19 +510,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
     /// Changes the count of guards for writing types with padding.
     pub(crate) fn count_padded(&mut self, count: impl FnOnce(u8) -> u8) {
         self.padded = count(self.padded);
-    }
-
-    /// Fast path: a resident, unpinned object.
-    #[inline(always)]
-    pub(crate) fn unpinned(&self, id: u16) -> Option<Frame> {
-        self.cache.lookup_unpinned(id)
-    }
-
-    /// Fast path: pins an unpinned object for reading. The caller counts the pin in the budget
-    /// word, and calls [`Pager::update_history`] when this returns true.
-    #[inline(always)]
-    pub(crate) fn pin_shared(&mut self, frame: Frame) -> bool {
-        self.cache.pin_first(frame)
     }
 
     /// Fast path: pins an unpinned object for writing, if it is dirty. The caller has counted the
@@ -600,21 +552,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         self.cache.content(frame)
     }
 
-    pub(crate) fn id(&self, frame: Frame) -> u16 {
-        self.cache.id(frame)
-    }
-
-    /// Fast path: releases the only pin of an object. False when there are more, or the object must
-    /// be freed now. The caller counts it in the budget word.
-    ///
-    /// # Safety
-    /// As [`Core::release`].
-    #[inline(always)]
-    pub(crate) unsafe fn unpin_last(&mut self, content: NonNull<u8>, exclusive: bool) -> bool {
-        // SAFETY: invariant "What is held stays": as the caller vouches.
-        unsafe { self.cache.unpin_last(content, exclusive) }
-    }
-
     /// Releases a pin. Returns the object and its reaper when it must be freed now.
     ///
     /// # Safety
@@ -631,16 +568,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         }
         // Take the number now: the frame is not valid after this section.
         self.reaper.map(|reaper| (reaper, self.cache.id(frame)))
-    }
-
-    /// Whether a guard pins this object exclusively.
-    ///
-    /// # Safety
-    /// As [`Core::release`].
-    pub(crate) unsafe fn is_exclusive(&self, content: NonNull<u8>) -> bool {
-        // SAFETY: invariant "What is held stays": as the caller vouches.
-        let frame = unsafe { self.cache.frame_of(content) };
-        self.cache.is_exclusive(frame)
     }
 
     /// What becomes of an object whose owner is freed: it is freed by the caller, or it is pinned,
@@ -708,10 +635,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
             at: self.store.image().address(&block),
             check: block.check,
         })
-    }
-
-    pub(crate) fn medium(&mut self) -> &mut S {
-        self.store.image().medium()
     }
 
     /// Writes back is done: counts reachable objects. Empties the cache.
@@ -862,6 +785,10 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         request.filled = at + n;
         if at + n < len {
             return Err(Fail::PENDING);
+        }
+        if len == 0 {
+            // SAFETY: invariant "All bytes have a value": a frame has at least a byte of content.
+            unsafe { to.write(0) };
         }
         // SAFETY: invariant "A kind is its type": the frame now holds that value.
         unsafe { (request.kind.clear_padding)(to.as_ptr()) };

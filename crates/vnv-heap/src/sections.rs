@@ -160,7 +160,7 @@ impl Attempt {
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     pub(crate) fn new(pager: Pager<S, P, Pol>) -> Self {
         Core {
-            lock: StateLock::new(pager.budget()),
+            lock: StateLock::new(pager.cache().budget()),
             pager: UnsafeCell::new(pager),
         }
     }
@@ -191,7 +191,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// The pager's limits have changed: publishes its budget word.
     pub(crate) fn publish_budget(&mut self) {
-        self.lock.unlock(self.pager.get_mut().budget());
+        self.lock.unlock(self.pager.get_mut().cache().budget());
     }
 
     /// Locks the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it,
@@ -206,7 +206,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         // SAFETY: invariant "State in sections": in a critical section, and the lock was free, so
         // no other section runs.
         let pager = unsafe { &mut *self.pager.get() };
-        pager.set_budget(budget);
+        pager.cache_mut().set_budget(budget);
         Ok(pager)
     }
 
@@ -221,7 +221,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         // SAFETY: invariant "State in sections": in this critical section.
         let pager = unsafe { self.acquire() }?;
         let r = f(pager);
-        self.lock.unlock(pager.budget());
+        self.lock.unlock(pager.cache().budget());
         r
     }
 
@@ -248,7 +248,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         // SAFETY: invariant "State in sections": in a critical section. The medium has failed in a
         // section of this operation, which has ended. No other one runs: an operation that a driver
         // calls in a section fails with `BUSY`, and returns above.
-        unsafe { &mut *self.pager.get() }.error(fail)
+        unsafe { &mut *self.pager.get() }.store_mut().error(fail)
     }
 
     /// Converts the error of a result, adding the medium's error.
@@ -323,8 +323,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             // SAFETY: invariant "State in sections": in a critical section, and no other section
             // runs, because the lock is free. Nothing in here calls a driver.
             let pager = unsafe { &mut *self.pager.get() };
-            if let Some(frame) = pager.unpinned(id) {
-                let stale = pager.pin_shared(frame);
+            if let Some(frame) = pager.cache().lookup_unpinned(id) {
+                let stale = pager.cache_mut().pin_first(frame);
                 self.lock.0.set(budget + BUDGET_PIN);
                 return self.pinned(frame, stale, masked);
             }
@@ -344,7 +344,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         if budget & BUDGET_OVER == 0 {
             // SAFETY: invariant "State in sections": as in `try_pin_shared`.
             let pager = unsafe { &mut *self.pager.get() };
-            if let Some(frame) = pager.unpinned(id) {
+            if let Some(frame) = pager.cache().lookup_unpinned(id) {
                 let budget = budget + BUDGET_PIN;
                 let Some(stale) = pager.pin_dirty(frame, budget) else {
                     return self.pin_clean(frame, kind, masked);
@@ -382,12 +382,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     fn pin_clean(&self, frame: Frame, kind: &Kind, masked: Masked) -> Result<NonNull<u8>, Fail> {
         // SAFETY: invariant "State in sections": as in `try_pin_shared`: the same section.
         let pager = unsafe { &mut *self.pager.get() };
-        pager.set_budget(self.lock.0.get());
+        pager.cache_mut().set_budget(self.lock.0.get());
         if let Some(content) = pager.pin_clean(frame) {
-            self.lock.0.set(pager.budget());
+            self.lock.0.set(pager.cache().budget());
             return Ok(content);
         }
-        let id = pager.id(frame);
+        let id = pager.cache().id(frame);
         drop(masked);
         self.pin_slow(id, kind, true)
     }
@@ -406,7 +406,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                 // SAFETY: invariant "State in sections": as in `try_pin_shared`.
                 let pager = unsafe { &mut *self.pager.get() };
                 // SAFETY: invariant "What is held stays": as the caller vouches.
-                if unsafe { pager.unpin_last(content, mutable) } {
+                if unsafe { pager.cache_mut().unpin_last(content, mutable) } {
                     return;
                 }
             }
@@ -437,22 +437,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
     }
 
-    /// [`Core::release`] of an object whose kind of pin the caller does not know.
-    ///
-    /// # Safety
-    /// As there.
-    pub(crate) unsafe fn release_any(&self, content: NonNull<u8>, kind: &Kind) {
-        // It stays pinned meanwhile, so the kind of pin cannot change.
-        let exclusive = self.section(|pager| {
-            // SAFETY: invariant "What is held stays": as the caller vouches.
-            Ok(unsafe { pager.is_exclusive(content) })
-        });
-        if let Ok(exclusive) = exclusive {
-            // SAFETY: invariant "What is held stays": as the caller vouches.
-            unsafe { self.release(content, kind, exclusive) }
-        }
-    }
-
     /// Writes back everything that has changed, in one section; see [`Pager::save`].
     pub(crate) fn persist(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
@@ -461,7 +445,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         let r = pager.in_interrupt(Pager::save);
         match r {
             Ok(()) => self.lock.suspend(),
-            Err(_) => self.lock.unlock(pager.budget()),
+            Err(_) => self.lock.unlock(pager.cache().budget()),
         }
         r
     }
@@ -475,7 +459,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         let pager = unsafe { &mut *self.pager.get() };
         let r = pager.in_interrupt(Pager::restore_pins);
         match r {
-            Ok(()) => self.lock.unlock(pager.budget()),
+            Ok(()) => self.lock.unlock(pager.cache().budget()),
             Err(_) => self.lock.suspend(),
         }
         r

@@ -6,10 +6,10 @@ mod support;
 
 use nvmem::ram::RamFram;
 use nvmem::{Medium, Persist};
-use powerfail::{Simulated, SpiFram, World, explore};
+use powerfail::{Rng, Simulated, SpiFram, World, explore};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
-use support::{Promised, ROUNDS, Save, random};
+use support::{Promised, ROUNDS, Save};
 use vnv_heap::collections::{Blob, Chunked, Fifo, Map, Vector};
 use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Promise, Snapshot, Unrooted, brand};
 
@@ -157,17 +157,17 @@ fn lives<P: Promise>()
 where
     for<'a, 'h> Heap<'h, Root<'h>, &'a mut Fram, P>: Save,
 {
-    for seed in 1..if cfg!(miri) { 2 } else { 9u32 } {
+    for seed in 1..if cfg!(miri) { 2 } else { 9 } {
         let mut fram = Fram::filled(0);
         let mut model = Model::new();
-        let mut seed = 0x9E37_79B9u32.wrapping_mul(seed);
+        let mut random = Rng::new(seed);
         for _ in 0..if cfg!(miri) { 2 } else { 12 } {
             let mut ram = [0u8; 1280];
             brand!(b);
             let mut heap = Heap::<Root, _, P>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
             model.check(&heap);
             for i in 0..if cfg!(miri) { 10 } else { 100 } {
-                model.step(&heap, random(&mut seed));
+                model.step(&heap, random.next_u32());
                 if i % 33 == 0 {
                     model.check(&heap);
                     heap.save();
@@ -192,15 +192,15 @@ fn as_the_models_snapshot() {
 }
 
 #[test]
-fn all_of_it_can_be_freed() {
+fn a_discarded_collection_frees_its_elements() {
     let mut fram = Fram::filled(0);
     let mut ram = [0u8; 1280];
     brand!(b);
     let mut heap = Heap::<Root, _, JustInTime>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
     let mut model = Model::new();
-    let mut seed = 77;
+    let mut random = Rng::new(77);
     for _ in 0..300 {
-        model.step(&heap, random(&mut seed));
+        model.step(&heap, random.next_u32());
     }
     let before = heap.audit().unwrap().allocated;
     assert!(before > 20, "{before}");

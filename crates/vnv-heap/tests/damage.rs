@@ -11,6 +11,7 @@ mod shared;
 
 use nvmem::Persist;
 use nvmem::device::Misuse;
+use powerfail::Rng;
 use shared::Shared;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -867,17 +868,12 @@ fn flips<P: Save>(name: &str, image: &Image, count: &Count) {
 
 /// Noise over each page of each of these sizes.
 fn noise<P: Save>(name: &str, image: &Image, count: &Count) {
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = Rng::new(1);
     for size in [8, 32, 128] {
         for at in (0..image.bytes.len()).step_by(if cfg!(miri) { 512 } else { size }) {
             for _ in 0..if cfg!(miri) { 1 } else { 3 } {
                 let mut bytes = image.bytes.clone();
-                for b in &mut bytes[at..at + size] {
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
-                    *b = (random >> 24) as u8;
-                }
+                random.fill(&mut bytes[at..at + size]);
                 count.take(&format!("{name}, {size} bytes from {at}"), || {
                     image.judge::<P>(bytes, at..at + size)
                 });

@@ -154,7 +154,7 @@ fn snapshot() {
 
 /// No pin remains after a call, and a method does not overwrite an object that a guard pins.
 #[test]
-fn as_guards_are() {
+fn methods_of_fields_pin_as_guards_do() {
     let mut fram = Fram::filled(0);
     let mut ram = [0; 256];
     brand!(b);

@@ -4,7 +4,7 @@
 mod shared;
 
 use nvmem::{Faithful, Medium, Persist};
-use powerfail::{Simulated, SpiFram, World, explore_with};
+use powerfail::{Rng, Simulated, SpiFram, World, explore_with};
 use shared::Shared;
 use std::cell::Cell;
 use vnv_heap::{
@@ -65,13 +65,6 @@ enum Shape {
 }
 use Shape::*;
 
-fn number(seed: &mut u64) -> u64 {
-    *seed = seed
-        .wrapping_mul(6364136223846793005)
-        .wrapping_add(1442695040888963407);
-    *seed >> 33
-}
-
 fn node<'h, S: Medium, P: Promise>(
     heap: &TestHeap<'h, S, P>,
     left: Tree<'h>,
@@ -96,7 +89,7 @@ fn build<'h, S: Medium, P: Promise>(
     shape: Shape,
     depth: u32,
 ) -> Result<Tree<'h>, Error<S::Error>> {
-    let (mut seed, mut tree) = (1, None);
+    let (mut random, mut tree) = (Rng::new(1), None);
     for i in 0..depth {
         let small = || {
             // Objects with numbers in a row are freed from the last one on.
@@ -114,10 +107,10 @@ fn build<'h, S: Medium, P: Promise>(
             Hooks => node(heap, node(heap, None, tree)?, small()?)?,
             Random => {
                 let mut side = None;
-                for _ in 0..number(&mut seed) % 4 {
+                for _ in 0..random.below(4) {
                     side = node(heap, side, small()?)?;
                 }
-                if number(&mut seed).is_multiple_of(2) {
+                if random.below(2) == 0 {
                     node(heap, tree, side)?
                 } else {
                     node(heap, side, tree)?
@@ -319,7 +312,9 @@ fn persists_while_it_is_freed() {
             }
         };
         heap.attach(&saver, || {
-            instrument::interrupted(blackout, || heap.free(tree.take().unwrap()).unwrap())
+            let free = || heap.free(tree.take().unwrap()).unwrap();
+            // SAFETY: the hook only persists and restores.
+            unsafe { instrument::interrupted(blackout, free) }
         })
         .unwrap();
         let audit = heap.audit().unwrap();

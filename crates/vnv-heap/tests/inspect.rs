@@ -6,6 +6,7 @@ mod shared;
 
 use nvmem::Persist;
 use nvmem::device::Misuse;
+use powerfail::Rng;
 use shared::Shared;
 use std::collections::BTreeSet;
 use vnv_heap::collections::{Chunked, Fifo, Map, Vector};
@@ -131,13 +132,7 @@ fn operate<P: Promise>(heap: &TestHeap<'_, P>, what: usize, i: u32) {
 }
 
 fn any_operations<P: Save>() {
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut next = |n: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random >> 24) % n
-    };
+    let mut random = Rng::new(1);
     // From the second round on, old content lies everywhere.
     let mut empty = false;
     let chip = Shared::blank(SIZE);
@@ -146,9 +141,9 @@ fn any_operations<P: Save>() {
         brand!(b);
         let mut heap = TestHeap::<P>::open(b, chip.clone(), &mut ram, CONFIG, root).unwrap();
         for i in 0..if cfg!(miri) { 40 } else { 400 } {
-            operate(&heap, next(18) as usize, i);
+            operate(&heap, random.below(18) as usize, i);
             is_sound(&chip, "between saves");
-            if next(10) == 0 {
+            if random.below(10) == 0 {
                 P::save(&mut heap);
                 empty |= is_sound(&chip, &format!("round {round}, after operation {i}"));
             }

@@ -225,13 +225,12 @@ fn run(when: impl Fn(u32) -> bool, cold: bool) -> (Seen, Result<(), Failure>) {
         };
         result = heap
             .attach(&saver, || {
-                instrument::interrupted(blackout, || {
-                    if cfg!(miri) {
-                        flat_program(&heap)
-                    } else {
-                        program(&heap)
-                    }
-                })
+                let run = || match cfg!(miri) {
+                    true => flat_program(&heap),
+                    false => program(&heap),
+                };
+                // SAFETY: the hook only persists and restores.
+                unsafe { instrument::interrupted(blackout, run) }
             })
             .unwrap();
         if result.is_ok() {
@@ -260,7 +259,8 @@ fn no_section_moves_more_than_a_burst() {
             let calls = operations() - begun.replace(operations());
             most_calls.set(most_calls.get().max(calls));
         };
-        instrument::interrupted(section_ended, || program(&heap)).unwrap();
+        // SAFETY: the hook does not use the heap.
+        unsafe { instrument::interrupted(section_ended, || program(&heap)) }.unwrap();
         let bound = u64::from(burst.max(32)) + 28;
         let most = most.get();
         let wait = config.worst_case(&CostModel::ESP32C3_MB85RS4MT).wait;
@@ -406,7 +406,8 @@ fn each_is_told_what_the_driver_said() {
                     assert_eq!(unsafe { saver.persist() }, Err(Error::Medium(())));
                 }
             };
-            let r = instrument::interrupted(hook, || walk(&heap));
+            // SAFETY: the hook only persists.
+            let r = unsafe { instrument::interrupted(hook, || walk(&heap)) };
             chip.0.lock().unwrap().fails_after = None;
             if let Err(e) = r {
                 assert_eq!(e, Error::Medium(Misuse::WornOut));

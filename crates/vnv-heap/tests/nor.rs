@@ -191,11 +191,11 @@ fn snapshot() {
 }
 
 #[test]
-fn just_in_time_in_use() {
+fn just_in_time_on_a_used_flash() {
     in_use::<JustInTime>(80);
 }
 
 #[test]
-fn snapshot_in_use() {
+fn snapshot_on_a_used_flash() {
     in_use::<Snapshot>(80);
 }

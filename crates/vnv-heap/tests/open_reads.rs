@@ -196,7 +196,7 @@ fn bound<P: Save>(before: &[u8], after: &[u8], damaged: bool) -> Bound {
             }
         }
         if let Some(len) = block(before, id) {
-            contents += 12 + len as u64 + len as u64 / 32;
+            contents += 14 + len as u64 + len as u64 / 8;
         }
     }
     let others = set(before) - set(after);

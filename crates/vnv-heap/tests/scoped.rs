@@ -86,7 +86,7 @@ fn freed_on_every_way_out() {
 
 /// What is kept belongs to the program again; what is replaced inside is freed by the program.
 #[test]
-fn kept_after_all() {
+fn keep_returns_the_value_unfreed() {
     heap!(heap);
     let empty = heap.audit().unwrap().allocated;
     let scoped = heap.scoped(packet(&heap, 1).unwrap());

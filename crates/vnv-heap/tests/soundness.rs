@@ -3,7 +3,9 @@
 use critical_section as _;
 use nvmem::ram::RamFram;
 use nvmem::{Maybe, Persist};
-use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Saver, Snapshot, brand};
+use vnv_heap::{
+    Config, Error, Heap, JustInTime, OpenError, Own, Saver, Snapshot, brand, instrument,
+};
 
 type Fram = RamFram<4096>;
 const CONFIG: Config = Config {
@@ -147,6 +149,51 @@ fn a_save_between_two_guards() {
     assert_eq!(heap.read(&plain).unwrap(), [1, 2, 0, 0, 0, 0, 0, 0]);
 }
 
+/// A persist stops an allocation in the middle, whose frame then has uninitialised bytes. An object
+/// without a value lies there later, and all bytes of an object are written.
+#[test]
+fn an_object_without_a_value_lies_where_padding_was() {
+    let (mut fram, mut ram, saver) = (Fram::filled(0), [0; 512], Saver::new());
+    brand!(b);
+    let config = Config {
+        objects: 64,
+        ..CONFIG
+    };
+    let mut heap =
+        Heap::<u32, _, JustInTime>::open(b, &mut fram, &mut ram, config, |_| Ok(7)).unwrap();
+    let large = [Maybe::<[u32; 7]>::None; 6];
+    let mut stopped = 0;
+    for section in 1.. {
+        let sections = core::cell::Cell::new(0);
+        let hook = || {
+            sections.set(sections.get() + 1);
+            if sections.get() == section {
+                // SAFETY: no object is held.
+                unsafe { saver.persist() }.unwrap();
+            }
+        };
+        let allocate = || heap.alloc(large).map_err(|r| r.error);
+        // SAFETY: the hook only persists.
+        let done = heap.attach(&saver, || unsafe {
+            instrument::interrupted(hook, allocate)
+        });
+        let Err(e) = done.unwrap() else { break };
+        assert_eq!(e, Error::Suspended);
+        stopped += 1;
+        heap.restore().unwrap();
+        let small = [1u32, 2].map(|n| heap.alloc(n).unwrap());
+        let empty = heap.alloc([0u32; 0]).unwrap();
+        heap.persist().unwrap();
+        heap.restore().unwrap();
+        heap.read(&empty).unwrap();
+        heap.free(empty).unwrap();
+        for n in small {
+            heap.free(n).unwrap();
+        }
+    }
+    assert!(stopped > 3, "{stopped}");
+}
+
 /// A closure that unwinds releases what it held, with its padding cleared.
 #[test]
 fn a_closure_unwinds() {
@@ -214,7 +261,7 @@ fn init_keeps_a_handle() {
 
 /// RAM of any length, at any address.
 #[test]
-fn any_ram() {
+fn ram_of_any_length_and_alignment() {
     let mut ram = [0; 300];
     let step = if cfg!(miri) { 149 } else { 1 };
     for from in (0..9).step_by(if cfg!(miri) { 5 } else { 1 }) {
@@ -245,7 +292,7 @@ struct Node<'h> {
 
 /// Closures that access again the object that they got, or its owner.
 #[test]
-fn closures_come_back() {
+fn closures_may_access_their_object_again() {
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);
     brand!(b);
     let mut heap = Heap::<Option<Own<'_, Node<'_>>>, _, JustInTime>::open(
@@ -283,7 +330,7 @@ fn closures_come_back() {
 
 /// A collection's `make` comes back, fails, and unwinds.
 #[test]
-fn make_comes_back() {
+fn a_closure_that_makes_elements_may_use_the_heap() {
     use vnv_heap::collections::Chunked;
     let (mut fram, mut ram, mut other) = (Fram::filled(0), [0; 512], [0; 512]);
     brand!(a);

@@ -40,7 +40,7 @@ fn no_image_is_an_error() {
 }
 
 #[test]
-fn an_image_is_none() {
+fn a_sound_image_is_no_error() {
     use nvmem::{ram::RamFram, record::Record};
     let r = Record::<u32, _>::open(RamFram::<128>::filled(0), 0..128, 7).unwrap();
     let (succeeds, said) = inspect("record", Some(r.into_medium().bytes()));

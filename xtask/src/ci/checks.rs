@@ -127,13 +127,17 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
         // The kit's own tests are about campaigns of a given depth.
         let kit = ran(test(&["-p", "powerfail"]))?;
         let mut c = test(&["--workspace", "--exclude", "powerfail"]);
-        c.env("POWERFAIL_DEPTH", "3");
+        c.env("POWERFAIL_DEPTH", "3").env("POWERFAIL_SAMPLE", "all");
         if let Some(shard) = ctx.shard {
             c.env("POWERFAIL_SHARD", shard.to_string());
         }
         kit + ran(c)?
     } else {
-        ran(test(&["--workspace"]))?
+        // Each run boots other states where a campaign takes a sample. A failure's line has them.
+        let seed = std::time::UNIX_EPOCH.elapsed()?.as_secs();
+        let mut c = test(&["--workspace"]);
+        c.env("POWERFAIL_SAMPLE", seed.to_string());
+        ran(c)?
     };
     if n == 0 {
         bail!("no test ran");

@@ -4,6 +4,7 @@ extern crate std;
 
 use super::{Busy, Cache, Frame, MAX_LEN, Reserve};
 use crate::policy::{Lru, PolicyRules, Predict};
+use powerfail::Rng;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::{vec, vec::Vec};
@@ -291,24 +292,11 @@ proptest! {
     }
 }
 
-/// A small pseudo-random generator.
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, n: u32) -> u32 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (((self.0 >> 32) * u64::from(n)) >> 32) as u32
-    }
-}
-
 /// Loads objects of mixed sizes at random, and says how full the buffer was on average, in percent.
 fn occupied(pins: usize) -> u32 {
     let mut ram = Ram::new(4096, 0);
     let mut c = ram.cache::<Predict>();
-    let mut random = Random(7);
+    let mut random = Rng::new(7);
     // Sizes from 32 to 1024, each octave as often.
     let sizes: Vec<usize> = (0..60)
         .map(|_| (32 << random.below(5)) + random.below(32) as usize)

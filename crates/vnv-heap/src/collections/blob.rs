@@ -50,12 +50,13 @@ struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
     core: &'a Core<S, P, Pol>,
     content: NonNull<u8>,
     kind: Kind,
+    mutable: bool,
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
     fn drop(&mut self) {
         // SAFETY: invariant "What is held stays": the object is pinned for this, which ends.
-        unsafe { self.core.release_any(self.content, &self.kind) }
+        unsafe { self.core.release(self.content, &self.kind, self.mutable) }
     }
 }
 
@@ -91,6 +92,28 @@ impl<'h, B> Blob<'h, B> {
         self.len == 0
     }
 
+    fn hold<'a, H: HeapOf<'h, B>>(
+        &self,
+        heap: &'a H,
+        mutable: bool,
+    ) -> Result<Hold<'a, H::Medium, H::Promise, H::Policy>, Error<H::Error>>
+    where
+        'h: 'a,
+        B: 'a,
+    {
+        let (core, kind) = (&heap.unrooted().core, kind(self.len));
+        let content = match mutable {
+            true => core.pin_exclusive(self.id.get(), &kind)?,
+            false => core.pin_shared(self.id.get(), &kind)?,
+        };
+        Ok(Hold {
+            core,
+            content,
+            kind,
+            mutable,
+        })
+    }
+
     /// Calls `f` with the bytes and returns its result. **Cost**, **Errors**: as
     /// [`Heap::get`](crate::Heap::get).
     pub fn with<H: HeapOf<'h, B>, O>(
@@ -98,17 +121,11 @@ impl<'h, B> Blob<'h, B> {
         heap: &H,
         f: impl FnOnce(&[u8]) -> O,
     ) -> Result<O, Error<H::Error>> {
-        let (core, kind) = (&heap.unrooted().core, kind(self.len));
-        let content = core.pin_shared(self.id.get(), &kind)?;
-        let _hold = Hold {
-            core,
-            content,
-            kind,
-        };
+        let held = self.hold(heap, false)?;
         // SAFETY: invariant "What is held stays", "One writer or many readers", "All bytes have a
         // value": so many initialised bytes, which are not written to while they are pinned.
         Ok(f(unsafe {
-            core::slice::from_raw_parts(content.as_ptr(), usize::from(self.len))
+            core::slice::from_raw_parts(held.content.as_ptr(), usize::from(self.len))
         }))
     }
 
@@ -119,17 +136,11 @@ impl<'h, B> Blob<'h, B> {
         heap: &H,
         f: impl FnOnce(&mut [u8]) -> O,
     ) -> Result<O, Error<H::Error>> {
-        let (core, kind) = (&heap.unrooted().core, kind(self.len));
-        let content = core.pin_exclusive(self.id.get(), &kind)?;
-        let _hold = Hold {
-            core,
-            content,
-            kind,
-        };
+        let held = self.hold(heap, true)?;
         // SAFETY: invariant "What is held stays", "One writer or many readers", "All bytes have a
         // value": so many initialised bytes, pinned exclusively by this.
         Ok(f(unsafe {
-            core::slice::from_raw_parts_mut(content.as_ptr(), usize::from(self.len))
+            core::slice::from_raw_parts_mut(held.content.as_ptr(), usize::from(self.len))
         }))
     }
 

@@ -6,7 +6,7 @@
 
 use crate::brand::Tag;
 use crate::error::Error;
-use crate::handle::{HeapHandles, Kind, OWN, OWN_ID, Ref, RefMut};
+use crate::handle::{HeapHandles, Kind, OWN, OWN_ID, Ref, RefMut, assert_alignment};
 use crate::heap::Unrooted;
 use crate::store::Alloc;
 use crate::{Heap, Policy, Promise};
@@ -58,6 +58,7 @@ impl<T: Persist, B> Run<'_, T, B> {
         v: &mut dyn Visit,
         live: impl Fn(u16) -> bool,
     ) -> Result<(), Invalid> {
+        const { assert_alignment::<T>() }
         // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.
         let (base, count) = unsafe { (p.cast::<u16>().read(), p.cast::<u16>().add(1).read()) };
         if (base == 0) != (count == 0) {

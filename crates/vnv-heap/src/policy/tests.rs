@@ -6,8 +6,9 @@
 extern crate std;
 
 use super::{Lru, PolicyRules, Predict};
-use crate::cache::tests::{Ram, Random, budget, reserve};
+use crate::cache::tests::{Ram, budget, reserve};
 use crate::cache::{CHECK, Cache, PIN_RECORD};
+use powerfail::Rng;
 use std::{vec, vec::Vec};
 
 const KEYS: u32 = 256;
@@ -31,7 +32,8 @@ use Pattern::*;
 const PATTERNS: [Pattern; 4] = [Uniform, Sequential, Unequal, Partitioned];
 
 fn keys(pattern: Pattern, seed: u64) -> Vec<u32> {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let mut random = Rng::new(seed);
+    let mut below = |n: u32| random.below(n.into()) as u32;
     let mut sums = vec![];
     let mut sum = 0.0;
     for key in 0..KEYS {
@@ -40,17 +42,17 @@ fn keys(pattern: Pattern, seed: u64) -> Vec<u32> {
     }
     let mut group = 0;
     let mut next = |i: u32| match pattern {
-        Uniform => random.below(KEYS),
+        Uniform => below(KEYS),
         Sequential => i % KEYS,
         Unequal => {
-            let at = f64::from(random.below(1 << 30)) / f64::from(1 << 30) * sum;
+            let at = f64::from(below(1 << 30)) / f64::from(1 << 30) * sum;
             sums.partition_point(|s| *s <= at) as u32
         }
         Partitioned => {
             if i.is_multiple_of(100) {
-                group = random.below(KEYS / 16);
+                group = below(KEYS / 16);
             }
-            group * 16 + random.below(16)
+            group * 16 + below(16)
         }
     };
     (0..UPDATES).map(&mut next).collect()
@@ -174,7 +176,7 @@ fn a_queue_that_does_not_fit_stays_where_it_is() {
 fn scan<P: PolicyRules>() -> u32 {
     let mut ram = Ram::new(4_096, 0);
     let mut c: Cache<P> = ram.cache();
-    let mut random = Random(3);
+    let mut random = Rng::new(3);
     let mut loads = 0;
     for step in 0..8_000u32 {
         let (id, hot) = if step % 2 == 0 {
@@ -205,11 +207,11 @@ fn a_scan_does_not_drive_out_what_is_used() {
 fn another_phase_gets_its_room() {
     let mut ram = Ram::new(4_096, 0);
     let mut c: Cache<Predict> = ram.cache();
-    let mut random = Random(3);
+    let mut random = Rng::new(3);
     let mut loads = [0; 6];
     for step in 0..12_000u32 {
         let phase = step / 2_000;
-        let id = (1 + phase * 20 + random.below(15)) as u16;
+        let id = (1 + phase * 20) as u16 + random.below(15) as u16;
         if c.lookup(id).is_none() {
             loads[phase as usize] += 1;
             budget(&mut c, id, 256, |_| {}).expect("something leaves");

@@ -29,9 +29,10 @@
 //!    clear the entries of the others
 //!  else there is damage; free nothing:
 //!    set the units of reachable blocks whose check is right
-//!    look for these again; one that begins inside another one is lost
 //!    set the units of unreachable blocks that are intact, and one unit of each damaged block,
 //!    so that a later allocation cannot overwrite its header
+//!    look for the readable blocks again; one that begins inside another one is lost
+//!    a damaged block that shares a unit with another one, or has a free one, is lost too
 //! ```
 //!
 //! Why it is safe: damage must not spread over any number of opens. Blocks that were found share no
@@ -40,10 +41,13 @@
 //! that cannot be found may be cleared. What hides them stays on the medium, and a clear unit hides
 //! no other block: so an open that was cut here is followed by one that notices the same, and sets
 //! them again before anything is allocated. While damage is known, no entry and no unit is freed.
+//! A damaged object can still be written and given up by its owner, whom nothing but its header
+//! confirms. So its block must not be a part of another one, which a forged image may say: neither
+//! may its header be what another object's content holds later.
 //! Only metadata is written, never a reachable block, so the sweep may be cut and repeated.
 
 use super::commit::{COMMITTED, PERSISTED, RUNNING, Record};
-use super::image::{Entries, Entry, Geometry, Image, RECORDS, WORDS, set, units_of};
+use super::image::{Entries, Entry, Geometry, Image, RECORDS, WORDS, units_of};
 use super::{GIVES_UP, MANY, MAX_LEN, PIECE, Store};
 use crate::config::{Config, Promise};
 use crate::error::{Fail, Word};
@@ -69,8 +73,12 @@ const MAGIC_FIRST_BYTE: u8 = b'R';
 const SOUGHT: u8 = DONE;
 /// Its block was found.
 const FOUND: u8 = 2;
-/// It is damaged, so its block is not known.
+/// It is damaged, but has a header. Where its block lies is not checked yet.
 const DAMAGED: u8 = 3;
+/// It is damaged, and its block shares no unit with another one.
+const DISJOINT: u8 = 4;
+/// It is damaged, and has no header that is its own.
+const NO_HEADER: u8 = 5;
 
 impl<S: Medium, P: Promise> Store<S, P> {
     const MEDIUM: () = {
@@ -323,8 +331,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// damage is known (`damaged` counts objects with handles), nothing becomes free, unless this
     /// open salvages.
     ///
-    /// Afterwards no two readable objects share a byte, for any image: of two that overlap, the one
-    /// that begins later is lost.
+    /// Afterwards no two objects share a byte, for any image: of two that overlap, the one that
+    /// begins later is lost, or the damaged one.
     ///
     /// **Power loss**: reachable objects are not touched; the next open does it again. **Cost**:
     /// reads bitmap and table, 8 bytes for each reachable object, and at most 8 for each other unit
@@ -370,9 +378,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Finds the blocks of the objects that are sought, in the order of their addresses. Counts
-    /// free units. With `frees`, clears the units that belong to none of them.
+    /// free units. With `frees`, clears the units that belong to none of them. Without, sets all
+    /// units of the blocks, and finds the damaged ones that share no unit with them.
     ///
-    /// Returns how many were found; 0 when a unit of one is not set in the bitmap.
+    /// Returns how many were found; 0 when it frees and a unit of one is not set in the bitmap.
     #[inline(never)]
     fn find_blocks(&mut self, marks: &mut Marks<'_>, frees: bool) -> Result<Word, Fail> {
         let mut at = self.image.geometry().bitmap();
@@ -380,6 +389,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let mut free = self.image.geometry().units;
         // The last unit that was looked at, and the one behind the last block.
         let (mut unit, mut end) = (0, 0);
+        // The last damaged block that is disjoint, and the unit behind it.
+        let (mut disjoint, mut disjoint_end) = (0, 0);
         let mut found = 0;
         let mut b = MaybeUninit::uninit();
         let b = as_bytes(zeros::<WORDS>(&mut b));
@@ -392,20 +403,41 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 for bit in 0..8 {
                     unit += 1;
                     if *byte >> bit & 1 == 0 {
-                        if unit < end && !planted!("vnv-heap/claims-more") {
+                        if unit < disjoint_end && !planted!("vnv-heap/damaged-claims-more") {
+                            // A later allocation may take the unit.
+                            marks.set(disjoint, DAMAGED);
+                        }
+                        if unit >= end || frees && planted!("vnv-heap/claims-more") {
+                            continue;
+                        }
+                        if frees {
                             return Ok(0);
                         }
-                        continue;
-                    }
-                    if unit >= end {
-                        let units = self.block_at(unit, marks)?;
-                        if units != 0 {
-                            end = unit + units as u16;
-                            found += 1;
-                        } else if frees && !planted!("vnv-heap/units-kept") {
-                            *byte &= !(1 << bit);
-                            differs = true;
-                            continue;
+                        // A damaged object without a header names this unit.
+                        *byte |= 1 << bit;
+                        differs = true;
+                    } else if unit >= end {
+                        let block = self.block_at(unit, marks)?;
+                        let (id, units) = (block as u16, (block >> 16) as u16);
+                        match if units == 0 { NONE } else { marks.get(id) } {
+                            SOUGHT => {
+                                if unit < disjoint_end && !planted!("vnv-heap/damaged-overlaps") {
+                                    marks.set(disjoint, DAMAGED);
+                                }
+                                marks.set(id, FOUND);
+                                end = unit + units;
+                                found += 1;
+                            }
+                            DAMAGED if unit >= disjoint_end => {
+                                marks.set(id, DISJOINT);
+                                (disjoint, disjoint_end) = (id, unit + units);
+                            }
+                            NONE if frees && !planted!("vnv-heap/units-kept") => {
+                                *byte &= !(1 << bit);
+                                differs = true;
+                                continue;
+                            }
+                            _ => {}
                         }
                     }
                     free -= 1;
@@ -420,9 +452,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(found)
     }
 
-    /// The units of the block that begins here, if it belongs to an object that is sought, which is
-    /// then found. Else 0.
-    fn block_at(&mut self, unit: u16, marks: &mut Marks<'_>) -> Result<Word, Fail> {
+    /// The block that begins here, if it belongs to an object that is sought or damaged: its
+    /// object, and in the upper half its units. Else 0.
+    fn block_at(&mut self, unit: u16, marks: &Marks<'_>) -> Result<Word, Fail> {
+        if !self.image.geometry().has(unit, 1) {
+            return Ok(0);
+        }
         let mut head = [0];
         let at = self.image.geometry().unit(unit);
         self.image.get(at, as_bytes(&mut head))?;
@@ -430,15 +465,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let (id, len) = (head as u16, (head >> 16) as u16);
         let units = units_of(len);
         let bounded = len <= MAX_LEN && self.image.geometry().has(unit, units);
-        if marks.get(id) != SOUGHT || !bounded {
+        if !matches!(marks.get(id), SOUGHT | DAMAGED) || !bounded {
             return Ok(0);
         }
         let named = self.image.entry(id)? == Entry::of(unit, unit);
         if !named && !planted!("vnv-heap/found-by-its-header") {
             return Ok(0);
         }
-        marks.set(id, FOUND);
-        Ok(units.into())
+        Ok(Word::from(id) | Word::from(units) << 16)
     }
 
     /// When damage is known: sets the units of all blocks that are kept in the bitmap.
@@ -458,25 +492,29 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 continue;
             }
             self.free_ids -= 1;
-            // One unit keeps the header of a damaged block. The bits of its other units stay, but a
-            // salvage has cleared them: it sets those that the header states, since whoever gives
-            // the object up frees them if that is the length of its type.
-            let (units, sound) = match self.image.locate_by(id, e) {
+            let (mut now, mut units) = (NO_HEADER, 1);
+            match self.image.locate_by(id, e) {
                 Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
-                Ok(place) => (units_of(place.len), self.image.is_sound(id, &place)?),
-                Err(_) => (1, false),
-            };
-            let stated = gives_up && self.image.geometry().has(e.pending(), units);
-            let stated = stated && !planted!("vnv-heap/damaged-keeps-one-unit");
-            let units = if sound || stated { units } else { 1 };
-            if mark != NONE {
-                marks.set(id, if sound { SOUGHT } else { DAMAGED });
+                Err(_) => {}
+                Ok(place) => {
+                    let sound = self.image.is_sound(id, &place)?;
+                    now = if sound { SOUGHT } else { DAMAGED };
+                    // The bits of a damaged block stay, but a salvage has cleared them: it sets
+                    // those that the header states, since whoever gives the object up frees them
+                    // if that is the length of its type.
+                    if sound || gives_up && !planted!("vnv-heap/damaged-keeps-one-unit") {
+                        units = units_of(place.len);
+                    }
+                }
             }
-            if !sound && mark != NONE {
-                self.damaged = (self.damaged + 1).min(MANY);
-                // Its number must not be allocated again.
-                if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
-                    self.image.mark_lost(id)?;
+            if mark != NONE {
+                marks.set(id, now);
+                if now != SOUGHT {
+                    self.count_damaged();
+                    // Its number must not be allocated again.
+                    if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
+                        self.image.mark_lost(id)?;
+                    }
                 }
             }
             if marks.get(id) == SOUGHT && planted!("vnv-heap/nothing-claimed") {
@@ -485,31 +523,66 @@ impl<S: Medium, P: Promise> Store<S, P> {
             if marks.get(id) != SOUGHT && planted!("vnv-heap/damaged-unclaimed") {
                 continue;
             }
-            if self.image.geometry().has(e.pending(), units) {
-                self.claim(e.pending(), units)?;
+            self.claim(e.pending(), units, true)?;
+        }
+        for id in 1..=objects {
+            if marks.get(id) == NO_HEADER {
+                let unit = self.image.entry(id)?.pending();
+                if self.block_at(unit, marks)? != 0 {
+                    // That is where the block of another one begins.
+                    marks.set(id, DAMAGED);
+                } else {
+                    self.claim(unit, 1, false)?;
+                }
             }
         }
         self.find_blocks(marks, false)?;
         for id in 1..=objects {
-            if marks.get(id) == SOUGHT && !planted!("vnv-heap/overlap-unnoticed") {
+            let lost = match marks.get(id) {
+                SOUGHT => {
+                    self.count_damaged();
+                    true
+                }
+                DAMAGED => true,
+                // The units of all other blocks are set now. This one keeps later allocations off
+                // what is read as its header.
+                NO_HEADER => {
+                    let unit = self.image.entry(id)?.pending();
+                    self.claim(unit, 1, true)? && !planted!("vnv-heap/named-inside")
+                }
+                _ => false,
+            };
+            if lost && !planted!("vnv-heap/overlap-unnoticed") {
                 self.image.mark_lost(id)?;
             }
         }
         Ok(())
     }
 
-    /// Sets units in the bitmap.
-    fn claim(&mut self, unit: u16, n: u16) -> Result<(), Fail> {
-        let mut at = u32::from(unit) - 1;
-        let end = at + u32::from(n);
-        while at < end {
-            let address = self.image.geometry().bitmap() + at / 8;
-            let mut byte = [0];
-            self.image.get(address, &mut byte)?;
-            set(&mut byte, at & !7, at, end, true);
-            self.image.put_changed(address, &byte)?;
-            at = (at | 7) + 1;
+    fn count_damaged(&mut self) {
+        self.damaged = (self.damaged + 1).min(MANY);
+    }
+
+    /// Sets or clears units in the bitmap, if there are such units. Whether one of them was set.
+    fn claim(&mut self, unit: u16, n: u16, used: bool) -> Result<bool, Fail> {
+        let mut any = false;
+        if !self.image.geometry().has(unit, n) {
+            return Ok(any);
         }
-        Ok(())
+        let first = u32::from(unit) - 1;
+        for bit in first..first + u32::from(n) {
+            let at = self.image.geometry().bitmap() + bit / 8;
+            let mut byte = [0];
+            self.image.get(at, &mut byte)?;
+            let is_used = byte[0] >> (bit % 8) & 1 != 0;
+            any |= is_used;
+            if is_used != used {
+                byte[0] ^= 1 << (bit % 8);
+                self.image.put(at, &byte)?;
+                // `find_blocks` counts; what is claimed after it is not free.
+                self.free_units = self.free_units.wrapping_sub(1);
+            }
+        }
+        Ok(any)
     }
 }

@@ -1,5 +1,4 @@
-//! Shared by the suites of the collections: saving a heap, random numbers, and programs of rounds
-//! that are cut.
+//! Shared by the suites of the collections: saving a heap, and programs of rounds that are cut.
 
 use nvmem::{Medium, Persist};
 use std::fmt::Debug;
@@ -19,14 +18,6 @@ impl<'h, R: Persist<At<'h> = R>, S: Medium<Error: Debug>> Save for Heap<'h, R, S
     fn save(&mut self) {
         self.commit().unwrap();
     }
-}
-
-#[allow(dead_code)]
-pub fn random(seed: &mut u32) -> u32 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 17;
-    *seed ^= *seed << 5;
-    *seed
 }
 
 /// The world's knowledge of a program of rounds.

@@ -146,6 +146,134 @@ fn overlapping_blocks() {
     assert!(s.get_all(2).is_ok());
     assert_eq!(s.get_all(3), Err(Error::Damaged { object: 3 }));
     assert_eq!(s.get_all(4).unwrap(), [3; 40], "the rest stays readable");
+    assert_eq!(s.damage(), 1);
+}
+
+/// The block of object `damaged`, of `len` bytes, is not its own: neither a write nor a free of it
+/// reaches another object, also one that is made later.
+fn overlaps<P: Promise>(what: &str, (damaged, len): (u16, u16), change: impl Fn(&mut [u8], u16)) {
+    for frees in [false, true] {
+        let mut fram = image::<P>();
+        let at = Geometry::of(&CONFIG, SIZE).entry(2).unwrap() as usize;
+        let bytes = &mut fram.bytes_mut()[..];
+        change(bytes, u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+        let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();
+        assert!(s.damage() > 0, "{what}");
+        let mut kept: Vec<_> = (2..=5)
+            .filter_map(|id| Some((id, s.get_all(id).ok()?)))
+            .collect();
+        for new in 0..2 {
+            if new == 1 && frees {
+                let mut f = Free::new(damaged, len);
+                let _ = steps(&mut s, |s| s.free(&mut f));
+            } else if new == 1 {
+                let _ = s.put_all(damaged, &std::vec![0x5A; len.into()]);
+            }
+            save(&mut s);
+            for len in [8, 40] {
+                if let Ok(id) = s.alloc_all(1, len) {
+                    s.put_all(id, &std::vec![0xD7; len.into()]).unwrap();
+                    kept.push((id, std::vec![0xD7; len.into()]));
+                }
+            }
+        }
+        assert!(kept.len() > 3);
+        for (id, bytes) in kept {
+            assert_eq!(s.get_all(id), Ok(bytes), "{what}, {frees}, object {id}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_object_shares_no_bytes_with_one_that_can_be_read() {
+    fn each<P: Promise>() {
+        let head = |b: &mut [u8], unit: u16, id: u16, len: u16| {
+            let at = Geometry::of(&CONFIG, SIZE).unit(unit) as usize;
+            b[at..at + 2].copy_from_slice(&id.to_le_bytes());
+            b[at + 2..at + 4].copy_from_slice(&len.to_le_bytes());
+        };
+        let name = |b: &mut [u8], id: u16, unit: u16| {
+            let at = Geometry::of(&CONFIG, SIZE).entry(id).unwrap() as usize;
+            b[at..at + 2].copy_from_slice(&unit.to_le_bytes());
+            b[at + 2..at + 4].copy_from_slice(&unit.to_le_bytes());
+        };
+        overlaps::<P>("reaches over the next", (2, 60), |b, outer| {
+            head(b, outer, 2, 60);
+        });
+        overlaps::<P>("lies inside", (3, 8), |b, outer| {
+            head(b, outer + 2, 3, 8);
+            name(b, 3, outer + 2);
+            let at = Geometry::of(&CONFIG, SIZE).unit(outer) as usize;
+            let mut check = Check::new(2, 40);
+            check.add(&b[at + 8..at + 48]);
+            b[at + 6..at + 8].copy_from_slice(&check.finish().to_le_bytes());
+        });
+        overlaps::<P>("is named inside, without a header", (3, 8), |b, outer| {
+            name(b, 3, outer + 2);
+        });
+        overlaps::<P>("claims what is free", (4, 40), |b, _| {
+            // The last units of its block are free: a new object gets them.
+            let map = Geometry::of(&CONFIG, SIZE);
+            let at = map.entry(4).unwrap() as usize;
+            let unit = u16::from_le_bytes([b[at], b[at + 1]]);
+            b[map.unit(unit) as usize + 8] ^= 1;
+            for unit in unit + 2..unit + 6 {
+                b[map.bitmap() as usize + usize::from(unit - 1) / 8] &= !(1 << ((unit - 1) % 8));
+            }
+        });
+        overlaps::<P>("names the same block", (3, 8), |b, outer| {
+            name(b, 3, outer);
+        });
+    }
+    each::<JustInTime>();
+    each::<Snapshot>();
+}
+
+/// While damage is known, objects that nothing leads to are kept: they may belong to a damaged one.
+/// Object 2 has a wrong length, over the block of such an object. It is freed or written: that
+/// frees no unit of the other one.
+fn keeps_what_a_wrong_length_covers<P: Promise>(frees: bool) {
+    let mut fram = image::<P>();
+    let kept = {
+        let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();
+        s.put_all(1, &(ALL & !(1 << 3)).to_le_bytes()).unwrap();
+        save(&mut s);
+        s.get_all(3).unwrap()
+    };
+    let map = Geometry::of(&CONFIG, SIZE);
+    let block = |b: &[u8], id: u16| {
+        let at = map.entry(id).unwrap() as usize;
+        map.unit(u16::from_le_bytes([b[at], b[at + 1]])) as usize
+    };
+    let bytes = &mut fram.bytes_mut()[..];
+    let (two, three, four) = (block(bytes, 2), block(bytes, 3), block(bytes, 4));
+    assert_eq!((three - two, four - two), (48, 64), "side by side");
+    bytes[two + 2] = 56;
+    // Only this one is noticed.
+    bytes[four] ^= 0x40;
+    let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();
+    assert_eq!((s.damage(), s.get_all(3)), (2, Ok(kept.clone())));
+    if frees {
+        let mut f = Free::new(2, 40);
+        steps(&mut s, |s| s.free(&mut f)).unwrap();
+    } else {
+        s.put_all(2, &[7; 40]).unwrap();
+    }
+    save(&mut s);
+    // All space is used.
+    for len in [200, 100, 40, 24, 8] {
+        while let Ok(id) = s.alloc_all(1, len) {
+            s.put_all(id, &std::vec![0xD7; len.into()]).unwrap();
+        }
+    }
+    assert_eq!(s.get_all(3), Ok(kept), "{frees}");
+}
+
+#[test]
+fn a_wrong_length_frees_nothing() {
+    keeps_what_a_wrong_length_covers::<JustInTime>(true);
+    keeps_what_a_wrong_length_covers::<Snapshot>(true);
+    keeps_what_a_wrong_length_covers::<Snapshot>(false);
 }
 
 impl Geometry {
