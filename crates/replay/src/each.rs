@@ -367,7 +367,7 @@ impl Loop {
     #[inline(always)]
     pub fn write_next<M: Model>(&self, table: &Table<'_, M>, seq: u32) {
         let at = self.payload - Table::<M>::STATE;
-        table.write_state(at, self.bits(seq), self.iteration)
+        table.write_next_state(at, self.bits(seq), self.iteration)
     }
 
     #[inline(always)]

@@ -264,17 +264,34 @@ impl<'m, M: Model> Table<'m, M> {
     /// Stores a state at `at`: its [`State::start_bits`] and its counter. The last store makes it
     /// count.
     ///
-    /// **Power loss**: the old state or the new one. **Cost**: one store; two more once in 32,768
-    /// calls (once in 128 on 16-bit units).
+    /// **Power loss**: the old state or the new one. **Cost**: one store, and one if the upper
+    /// counter differs.
     #[inline(never)]
     pub fn write_state(&self, at: usize, mark: u32, counter: u32) {
+        self.store_state(at, mark, counter, true)
+    }
+
+    /// [`Table::write_state`] over the state of the counter before this one.
+    ///
+    /// **Cost**: one store; two more once in 32,768 calls (once in 128 on 16-bit units).
+    #[inline(always)]
+    pub fn write_next_state(&self, at: usize, mark: u32, counter: u32) {
+        // Only there the upper counter is another one, or has another value.
+        let carries = counter & (Self::LOW >> 1) == 0;
+        self.store_state(at, mark, counter, carries)
+    }
+
+    #[inline(always)]
+    fn store_state(&self, at: usize, mark: u32, counter: u32, carries: bool) {
         let start = mark << Self::COUNTER_BITS | counter & Self::LOW;
         if planted!("nv-replay/start-before-counter") {
             self.store(at, start);
         }
-        let (to, high) = (at + Self::upper(counter), counter >> Self::COUNTER_BITS);
-        if self.load(to) != high {
-            self.store(to, high);
+        if carries {
+            let (to, high) = (at + Self::upper(counter), counter >> Self::COUNTER_BITS);
+            if self.load(to) != high {
+                self.store(to, high);
+            }
         }
         if !planted!("nv-replay/no-fence-before-start") {
             self.fence();

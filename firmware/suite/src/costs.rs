@@ -224,7 +224,6 @@ fn loops<M: Mapped>(scene: &mut Scene<'_, M>) {
     let env = Measure(scene);
     let opened = Replay::<u32, M, _>::open_with(region, Options::default(), env, |_| Ok(0));
     let mut rt = ok!(scene, opened);
-    scene.measure(section::EMPTY, || ());
     let done = rt.named("turn").each(0..6, |rt, _| {
         rt.env().0.next_section(section::TURN);
         Ok(())
