@@ -2,8 +2,8 @@
 
 use crate::cycles::Timing;
 use crate::flag;
-use crate::interrupt::Timer;
 use crate::table::{TABLE, Table};
+use crate::timer_a::TimerA;
 use crate::watch::{Observer, Store, Width};
 
 /// The program counter's place in the registers.
@@ -17,7 +17,7 @@ pub const SR: usize = 2;
 const RESET: u16 = 0xfffe;
 
 /// The CPU and 64 KiB of memory, all of it read and written alike; there are no peripherals but a
-/// [`Timer`].
+/// [`TimerA`], if one is connected.
 #[derive(Clone)]
 pub struct Cpu {
     /// R0 to R15. PC and SP are kept even by what the CPU does; a value set here should be.
@@ -36,7 +36,7 @@ pub struct Cpu {
     /// Where instructions may lie: first address and length less 1.
     executable: (u16, u16),
     pub(crate) pending: u64,
-    pub(crate) timer: Option<Timer>,
+    pub(crate) timer: Option<TimerA>,
     pub(crate) due: u64,
     /// The number of the instruction that comes after the one that has set GIE.
     pub(crate) enabled_at: u64,
@@ -163,6 +163,7 @@ impl Cpu {
         pc: u16,
         o: &mut O,
     ) {
+        self.before_timer(address);
         let (address, width, old, new) = if byte {
             let cell = &mut self.mem[usize::from(address)];
             let old = std::mem::replace(cell, value as u8);
@@ -172,6 +173,7 @@ impl Cpu {
             self.set_word(address, value);
             (address & !1, Width::Word, old, value)
         };
+        self.after_timer(address, true);
         let store = Store {
             address,
             width,
@@ -207,7 +209,7 @@ impl Cpu {
         if self.regs[SR] & flag::CPUOFF != 0 {
             // Nothing is executed that an interrupt would have to wait for.
             self.enabled_at = u64::MAX;
-            if self.regs[SR] & flag::GIE != 0 && self.pending == 0 && self.due != u64::MAX {
+            if self.may_wake() && self.pending == 0 && self.due != u64::MAX {
                 self.cycles = self.cycles.max(self.due);
             }
             return Ok(Event::Off);
@@ -252,7 +254,8 @@ impl Cpu {
     }
 
     fn may_wake(&self) -> bool {
-        self.regs[SR] & flag::GIE != 0 && (self.timer.is_some() || self.pending != 0)
+        let due = self.due != u64::MAX && self.timer_runs();
+        self.regs[SR] & flag::GIE != 0 && (due || self.pending != 0)
     }
 }
 

@@ -69,9 +69,7 @@ impl Case {
         match self.interrupt {
             Some(at) if i == 0 => return m.interrupted(boot, at, log),
             _ if i == 0 && !self.instants.is_empty() => {
-                if let Some(ran) = m.preempted(boot, &self.instants, log) {
-                    return ran;
-                }
+                return m.preempted(boot, &self.instants, log);
             }
             _ => {}
         }
@@ -151,6 +149,10 @@ pub struct Explored {
     pub figures: Vec<(u16, u16)>,
     /// States after which something was wrong.
     pub failures: u64,
+    /// Of these, runs with interrupts and without a cut.
+    pub uncut: u64,
+    /// Failures of the same scenario with cuts and without interrupts, where that is asked.
+    pub calm: u64,
     /// The first of them: fewest cuts, then the earliest.
     pub first: Option<Failure>,
 }
