@@ -1,6 +1,6 @@
 //! The state of the machine, and stepping it.
 
-use crate::cycles::Timing;
+use crate::cycles::{FRCTL0, Timing, Waits};
 use crate::flag;
 use crate::table::{TABLE, Table};
 use crate::timer_a::TimerA;
@@ -30,6 +30,8 @@ pub struct Cpu {
     pub instructions: u64,
     /// Whose cycles are counted.
     pub timing: Timing,
+    /// The wait states of FRAM, which are counted, too.
+    pub waits: Waits,
     table: &'static Table,
     /// The address of the last instruction.
     last: u16,
@@ -108,6 +110,7 @@ impl Cpu {
             cycles: 0,
             instructions: 0,
             timing: Timing::default(),
+            waits: Waits::default(),
             table: &TABLE,
             last: 0,
             executable: (0, 0xffff),
@@ -127,6 +130,15 @@ impl Cpu {
         self.pending = 0;
         self.enabled_at = u64::MAX;
         self.asked = false;
+        self.waits.reset();
+    }
+
+    /// An access to memory: it may have to wait.
+    #[inline]
+    pub(crate) fn wait(&mut self, address: u16, write: bool) {
+        if self.waits.on() {
+            self.cycles += self.waits.access(address, write);
+        }
     }
 
     /// An instruction outside of `first..=last` is a fault from now on.
@@ -163,6 +175,7 @@ impl Cpu {
         pc: u16,
         o: &mut O,
     ) {
+        self.wait(address, true);
         self.before_timer(address);
         let (address, width, old, new) = if byte {
             let cell = &mut self.mem[usize::from(address)];
@@ -174,6 +187,10 @@ impl Cpu {
             (address & !1, Width::Word, old, value)
         };
         self.after_timer(address, true);
+        if address & !1 == FRCTL0 {
+            let reads = self.waits.control(self.word(FRCTL0));
+            self.set_word(FRCTL0, reads);
+        }
         let store = Store {
             address,
             width,
@@ -228,6 +245,7 @@ impl Cpu {
             return Err(Fault { pc, kind });
         }
         self.last = pc;
+        self.wait(pc, false);
         self.regs[PC] = pc.wrapping_add(2);
         self.execute(entry.instruction, pc, o);
         self.cycles += u64::from(cycles);

@@ -38,6 +38,7 @@ impl Cpu {
             self.store(self.regs[SP], false, value, here, o);
         }
         self.regs[SR] &= flag::SCG0;
+        self.wait(VECTORS + 2 * highest as u16, false);
         self.regs[PC] = self.word(VECTORS + 2 * highest as u16) & !1;
         self.cycles += ACCEPT;
         true

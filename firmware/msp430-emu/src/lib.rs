@@ -18,7 +18,7 @@ mod watch;
 
 pub use board::{Board, Ended};
 pub use cpu::{Cpu, Event, Fault, FaultKind, PC, SP, SR, Stop};
-pub use cycles::{ACCEPT, Timing, cycles};
+pub use cycles::{ACCEPT, Timing, Waits, cycles};
 pub use decode::{Condition, Double, Instruction, Operand, Single, decode};
 pub use disassemble::{Disassembled, disassemble};
 pub use image::{Image, ImageError};

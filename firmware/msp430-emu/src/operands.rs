@@ -15,6 +15,7 @@ pub(crate) enum Place {
 
 impl Cpu {
     fn fetch(&mut self) -> u16 {
+        self.wait(self.regs[PC], false);
         let w = self.word(self.regs[PC]);
         self.regs[PC] = self.regs[PC].wrapping_add(2);
         w
@@ -57,6 +58,7 @@ impl Cpu {
             Place::Register(r) => self.regs[usize::from(r)] & mask,
             Place::Value(v) => v & mask,
             Place::Memory(a) => {
+                self.wait(a, false);
                 self.before_timer(a);
                 let value = if byte {
                     self.see_load(a, Width::Byte, o);

@@ -8,9 +8,9 @@ use msp430_emu::{self as emu, Cpu, Observer, PC, SR, Stop, TimerA, Width, disass
 use relume_suite::abi::{self, MSP430, cell};
 use std::ops::{ControlFlow, Range};
 
-/// The peripherals that programs touch: the watchdog's control, which is plain memory here, and the
-/// timer. Cleared by a reset.
-const PERIPHERALS: [Range<usize>; 2] = [0x15C..0x15E, 0x340..0x370];
+/// The peripherals that programs touch: the FRAM controller's wait states, the watchdog's control,
+/// which is plain memory here, and the timer. Cleared by a reset.
+const PERIPHERALS: [Range<usize>; 3] = [0x140..0x142, 0x15C..0x15E, 0x340..0x370];
 /// The timer's vector.
 const TIMER: u16 = 0xFFEA;
 
