@@ -92,6 +92,11 @@ impl Watch {
         self.detail
     }
 
+    /// Whether this run is compared with another emulator's.
+    pub fn compared(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// Instructions before the one that runs, with detail.
     pub fn ended(&self) -> u64 {
         self.before
@@ -169,13 +174,22 @@ impl Engine {
                 }
                 w.before += u64::from(n);
                 w.pc = at as u32;
+                let before_limit = w.before < w.limit;
+                // What the last instruction has made pending is taken before the timer's interrupt,
+                // which then comes in its handler.
+                if before_limit && w.signals != 0 && take_pending(uc) {
+                    return;
+                }
+                w = uc.get_data_mut();
+                let mut came = false;
                 while w.instants.last().is_some_and(|i| *i <= w.before) {
                     w.instants.pop();
                     let elapse = w.elapse;
                     elapse(uc);
                     w = uc.get_data_mut();
+                    came = true;
                 }
-                if w.before < w.limit && w.signals != 0 && take_pending(uc) {
+                if before_limit && came && w.signals != 0 && take_pending(uc) {
                     return;
                 }
                 if uc.get_data().trace.is_some() {
