@@ -172,6 +172,10 @@ struct CutStep {
     torn: u8,
 }
 
+/// Where words are torn, boots are long and there are two or three states for each store. With a
+/// given depth one in so many of those that the first cut leaves is booted. Which ones depends on
+/// the image, so that each change of the program and each machine has others.
+const TORN_SHARE: u128 = 4;
 /// Instructions after which an exploration without a given depth ends: seconds of a scenario, so
 /// that all of them take less than 40 minutes on two cores.
 const LONG: u64 = 500_000_000;
@@ -190,7 +194,6 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
     let mut e = Explorer {
         case,
         unit: m.map().unit as usize,
-        m,
         log: Log::default(),
         other: Log::default(),
         now: case.blank(),
@@ -198,9 +201,16 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
         slack: 0,
         booted: 0,
         sparse: reach.depth.is_some(),
+        share: match case.torn && reach.depth.is_some() && !reach.first_only {
+            true => TORN_SHARE,
+            false => 1,
+        },
+        salt: m.image().hash.into(),
+        chosen: 0,
         seen: HashSet::new(),
         steps: Vec::new(),
         out: Explored::default(),
+        m,
     };
     let Some(first) = e.uncut()? else {
         return Ok(e.out);
@@ -234,6 +244,11 @@ struct Explorer<'a> {
     booted: u64,
     /// Whether the depth is given. Then only one of the two tears of a word is tried.
     sparse: bool,
+    /// Of the states that the first cut leaves, one in so many is booted; what chooses them, and how
+    /// many cuts they are.
+    share: u128,
+    salt: u128,
+    chosen: u64,
     seen: HashSet<u128>,
     steps: Vec<CutStep>,
     out: Explored,
@@ -303,6 +318,9 @@ impl Explorer<'_> {
         self.out.boots = 1;
         self.out.booted_instructions = ran.instructions;
         self.branch(&blank, hash, u32::MAX, &mut open);
+        if self.share > 1 {
+            self.out.cuts = self.chosen;
+        }
         Ok(Some(open))
     }
 
@@ -471,7 +489,11 @@ impl Explorer<'_> {
                     v => (s.torn(&state, v), Some((state.clone(), hash))),
                 };
                 state.apply(&made, &mut hash);
-                if only.is_none_or(|only| only == torn) && self.seen.insert(hash) {
+                let chosen = way != u32::MAX
+                    || self.share == 1
+                    || (hash >> 64 ^ self.salt).is_multiple_of(self.share);
+                self.chosen += u64::from(chosen);
+                if chosen && only.is_none_or(|only| only == torn) && self.seen.insert(hash) {
                     self.steps.push(CutStep {
                         before: way,
                         cut,
