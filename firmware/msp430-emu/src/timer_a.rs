@@ -247,10 +247,8 @@ impl Cpu {
                 self.set_word(t.base + CTL, control & !TACLR);
             }
             // Any access resets the flag that the register has named.
-            IV => {
-                if control & (TAIE | TAIFG) == TAIE | TAIFG {
-                    self.set_word(t.base + CTL, control & !TAIFG);
-                }
+            IV if control & (TAIE | TAIFG) == TAIE | TAIFG => {
+                self.set_word(t.base + CTL, control & !TAIFG);
             }
             _ if !stored => return,
             _ => {}

@@ -7,10 +7,11 @@
 
 use crate::explore::Case;
 use crate::image::Image;
-use crate::machine::{Boot, Machine, Registers, ZERO};
+use crate::machine::{Boot, LATE, Machine, Registers, ZERO};
 use crate::state::State;
 use anyhow::{Context, Result, bail};
 use relume_suite::abi::{self, cell};
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -122,7 +123,9 @@ pub fn compare(
             limit: 10_000_000,
             detail: true,
         };
-        let ours = m.traced(&boot, &theirs.instants);
+        let late = |at: &u64| at | if theirs.late.contains(at) { LATE } else { 0 };
+        let instants: Vec<u64> = theirs.instants.iter().map(late).collect();
+        let ours = m.traced(&boot, &instants);
         if ours.is_empty() {
             bail!("the rig has traced nothing");
         }
@@ -175,6 +178,10 @@ struct Trace {
     instants: Vec<u64>,
     nested: Vec<u64>,
     chained: Vec<u64>,
+    /// Those of the instants at which another interrupt had been taken just before; and where one
+    /// was taken last.
+    late: HashSet<u64>,
+    taken: Option<u64>,
 }
 
 impl Trace {
@@ -185,6 +192,8 @@ impl Trace {
             instants: Vec::new(),
             nested: Vec::new(),
             chained: Vec::new(),
+            late: HashSet::new(),
+            taken: None,
         }
     }
 
@@ -254,10 +263,18 @@ mod arm {
                 let n: usize = n.trim_start_matches('R').parse()?;
                 *t.now.get_mut(n).context("a register")? = u32::from_str_radix(v, 16)?;
             }
-        } else if line.contains("taking pending") && line.contains(SYSTICK) {
-            t.instants.push(t.len());
-            if t.registers.last().is_some_and(|r| r[16] & EXCEPTION != 0) {
-                t.nested.push(t.len());
+        } else if line.contains("taking pending") {
+            let at = t.len();
+            let before = t.taken.replace(at) == Some(at);
+            if line.contains(SYSTICK) {
+                t.instants.push(at);
+                let handler = t.registers.last().is_some_and(|r| r[16] & EXCEPTION != 0);
+                if before {
+                    t.late.insert(at);
+                }
+                if before || handler {
+                    t.nested.push(at);
+                }
             }
         } else if line.contains("tailchaining") {
             t.chained.push(t.len());

@@ -1,7 +1,7 @@
 //! One engine with its hooks.
 
 use super::{Buffer, Isa};
-use crate::machine::{End, Fault, FaultKind, Registers, Traced};
+use crate::machine::{End, Fault, FaultKind, LATE, Registers, Traced};
 use crate::state::{Log, MAILBOX, NVM, When};
 use anyhow::{Result, anyhow};
 use relume_suite::abi::{self, cell};
@@ -175,22 +175,18 @@ impl Engine {
                 w.before += u64::from(n);
                 w.pc = at as u32;
                 let before_limit = w.before < w.limit;
-                // What the last instruction has made pending is taken before the timer's interrupt,
-                // which then comes in its handler.
-                if before_limit && w.signals != 0 && take_pending(uc) {
-                    return;
-                }
-                w = uc.get_data_mut();
-                let mut came = false;
-                while w.instants.last().is_some_and(|i| *i <= w.before) {
-                    w.instants.pop();
+                for late in [0, LATE] {
+                    let come = |i: &u64| i & LATE == late && i & !LATE <= w.before;
+                    let came = w.instants.iter().rev().take_while(|i| come(i)).count();
+                    w.instants.truncate(w.instants.len() - came);
                     let elapse = w.elapse;
-                    elapse(uc);
+                    (0..came).for_each(|_| elapse(uc));
                     w = uc.get_data_mut();
-                    came = true;
-                }
-                if before_limit && came && w.signals != 0 && take_pending(uc) {
-                    return;
+                    let takes = late == 0 || came > 0;
+                    if takes && before_limit && w.signals != 0 && take_pending(uc) {
+                        return;
+                    }
+                    w = uc.get_data_mut();
                 }
                 if uc.get_data().trace.is_some() {
                     let registers = (uc.get_data().traced)(uc);
