@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use campaign::{Done, Job, Source};
 use clap::Parser;
 use explore::{Case, Limits};
-use relume_suite::abi::ARMV6M;
+use relume_suite::abi::{ARM, ARMV6M};
 use relume_suite::{HostModel, groups, planted};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -282,7 +282,11 @@ fn all(a: &Args) -> Result<bool> {
     let all: Vec<_> = all.filter_map(|(j, d)| Some((j, d?))).collect();
     let mut figures = campaign::figures(&all);
     let mut same = true;
-    let compared = |j: &&Job| j.planted.is_none() && j.case.preempts && !a.costs;
+    // On the Cortex-M4 only threads without a pool: in the others PendSV and SysTick become pending at
+    // one instruction, and QEMU's order of the two is not always the rig's.
+    let alike = |s: &Source| s.machine != ARM.name || s.group == "switch";
+    let compared =
+        |j: &&Job| j.planted.is_none() && j.case.preempts && !a.costs && alike(&j.source);
     for j in all.iter().map(|(j, _)| j).filter(compared) {
         let Some((_, program)) = a.qemu.iter().find(|q| q.0 == j.source.machine) else {
             continue;
