@@ -52,8 +52,10 @@ const BOOTS_EACH: f64 = 3_000.0;
 /// Cuts of `--long`.
 const CUTS_LONG: f64 = 1e7;
 const RIG: &str = "relume-rig";
-/// What runs the programs of several threads, too.
-const QEMU: &str = "qemu-system-arm";
+/// Cuts on each machine of threads that share a pool.
+const THREADS_EACH: f64 = 30_000.0;
+/// What runs the programs of several threads, too: of each machine.
+const QEMU: [(&str, &str); 2] = [("arm", "qemu-system-arm"), ("riscv", "qemu-system-riscv32")];
 
 /// `cargo xtask machine`.
 pub fn run(a: Args) -> Result<()> {
@@ -119,8 +121,8 @@ fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
     if a.long {
         run.arg("--long");
     }
-    if has_program(QEMU) {
-        run.arg(format!("--qemu={QEMU}"));
+    for (machine, program) in QEMU.iter().filter(|q| has_program(q.1)) {
+        run.arg(format!("--qemu={machine}={program}"));
     }
     Ok(run)
 }
@@ -213,6 +215,13 @@ fn too_few(f: &Figures, long: bool) -> Option<String> {
             ));
         }
         all += cuts;
+        let n = m.name;
+        let threads = f.get(&format!("threads.{n}.cuts")).copied().unwrap_or(0.0);
+        if threads < THREADS_EACH {
+            return Some(format!(
+                "{n}: {threads} cuts of threads, at least {THREADS_EACH} are required"
+            ));
+        }
     }
     let least = if long { CUTS_LONG } else { CUTS };
     (all < least).then(|| format!("{all} cuts, at least {least} are required"))
@@ -240,16 +249,24 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
             .map(|m| f.get(&format!("machine.{}.{key}", m.name)));
         of.flatten().sum()
     };
-    let traced = f.get("machine.arm.qemu.instructions").copied();
-    let traced = traced.context("no program of several threads was compared with QEMU")?;
+    let mut traced = Vec::new();
+    for (machine, _) in QEMU {
+        let n = f.get(&format!("machine.{machine}.qemu.instructions"));
+        let n = n.with_context(|| format!("{machine}: no threads were compared with QEMU"))?;
+        traced.push(format!("{n} on {machine}"));
+    }
+    let threads = MACHINES.map(|m| f.get(&format!("threads.{}.cuts", m.name)));
+    let threads: f64 = threads.into_iter().flatten().sum();
     let planted = f.get("machine.planted").copied().unwrap_or(0.0);
     let caught = f.get("machine.caught").copied().unwrap_or(0.0);
     Ok(format!(
-        "{} cuts, {} boots of {} scenarios; {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
-         {traced} instructions of threads as in QEMU",
+        "{} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a pool; \
+         {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
+         instructions of threads as in QEMU: {}",
         sum("cuts"),
         sum("boots"),
-        sum("scenarios")
+        sum("scenarios"),
+        traced.join(", ")
     )
     .into())
 }
@@ -259,8 +276,11 @@ pub fn missing() -> Option<String> {
     let machines = MACHINES.iter().chain([&ARMV6M]);
     let images = machines.into_iter().find_map(firmware::missing);
     let qemu = || {
-        (!has_program(QEMU))
-            .then(|| format!("the rig is compared with {QEMU}: cargo xtask test installs it"))
+        let missing = QEMU.iter().find(|q| !has_program(q.1))?;
+        Some(format!(
+            "the rig is compared with {}: cargo xtask test installs it",
+            missing.1
+        ))
     };
     images.or_else(qemu).or_else(|| {
         crate::test::rig_needs()
@@ -278,7 +298,12 @@ mod tests {
         let with = |cuts: f64| {
             let each = MACHINES.iter().flat_map(|m| {
                 let key = |k: &str| format!("machine.{}.{k}", m.name);
-                [(key("cuts"), cuts), (key("boots"), BOOTS_EACH)]
+                let threads = format!("threads.{}.cuts", m.name);
+                [
+                    (key("cuts"), cuts),
+                    (key("boots"), BOOTS_EACH),
+                    (threads, THREADS_EACH),
+                ]
             });
             each.collect::<Figures>()
         };

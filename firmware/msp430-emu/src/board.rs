@@ -3,19 +3,12 @@
 use crate::cpu::{Cpu, Fault, PC, SR, Stop};
 use crate::flag;
 use crate::image::Image;
-use crate::interrupt::Timer;
 use crate::random::Random;
-use crate::watch::{Observer, Store};
+use crate::timer_a::TimerA;
+use crate::watch::Unobserved;
 use relume_suite::abi::{self, MSP430, cell};
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
-/// Timer0_A: control, and the period less 1.
-const TA0CTL: u16 = 0x0340;
-const TA0CCR0: u16 = 0x0352;
-/// Its vector.
-const TA0_VECTOR: u16 = 0xffea;
-/// Up mode, in the control register.
-const UP: u16 = 0x0010;
 /// The registers of the peripherals: plain memory here.
 const PERIPHERALS: Range<usize> = 0..0x1000;
 const RAM: Range<usize> = MSP430.ram as usize..(MSP430.ram + MSP430.ram_len) as usize;
@@ -37,19 +30,6 @@ pub enum Ended {
     Status(u16),
     /// An instruction that cannot be executed.
     Fault(Fault),
-}
-
-/// Ends the run when the timer is started.
-struct TimerStart;
-
-impl Observer for TimerStart {
-    #[inline]
-    fn store(&mut self, s: &Store) -> ControlFlow<()> {
-        match s.address == TA0CTL && s.new & UP != 0 {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    }
 }
 
 impl Board {
@@ -94,35 +74,22 @@ impl Board {
             *r = rng.next_u16() & !1;
         }
         self.cpu.regs[3] = 0;
-        self.cpu.set_timer(None);
+        self.cpu.set_timer(Some(TimerA::ta0()));
         self.cpu.reset();
     }
 
     /// Runs at most so many instructions. The timer interrupts as the program has set it.
-    pub fn run(&mut self, mut limit: u64) -> Ended {
-        loop {
-            let before = self.cpu.instructions;
-            let stop = self.cpu.run(limit, &mut TimerStart);
-            limit -= (self.cpu.instructions - before).min(limit);
-            match stop {
-                Stop::Limit => return Ended::Cut,
-                Stop::Off => return Ended::Status(self.read_cell(cell::STATUS)),
-                Stop::Fault(f) => return Ended::Fault(f),
-                Stop::Observer => {
-                    let period = u64::from(self.cpu.word(TA0CCR0)) + 1;
-                    self.cpu.set_timer(Some(Timer {
-                        period,
-                        vector: TA0_VECTOR,
-                        due: self.cpu.cycles + period,
-                    }));
-                }
-            }
+    pub fn run(&mut self, limit: u64) -> Ended {
+        match self.cpu.run(limit, &mut Unobserved) {
+            Stop::Limit | Stop::Observer => Ended::Cut,
+            Stop::Off => Ended::Status(self.read_cell(cell::STATUS)),
+            Stop::Fault(f) => Ended::Fault(f),
         }
     }
 
     /// Whether an interrupt is being served: the program runs with interrupts on otherwise.
     pub fn in_interrupt(&self) -> bool {
-        self.cpu.timer().is_some() && self.cpu.regs[SR] & flag::GIE == 0
+        self.cpu.timer_runs() && self.cpu.regs[SR] & flag::GIE == 0
     }
 
     /// A sentence about a run that should not have ended so: the failure in the mailbox, or the

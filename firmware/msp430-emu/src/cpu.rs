@@ -1,9 +1,9 @@
 //! The state of the machine, and stepping it.
 
-use crate::cycles::Timing;
+use crate::cycles::{FRCTL0, Timing, Waits};
 use crate::flag;
-use crate::interrupt::Timer;
 use crate::table::{TABLE, Table};
+use crate::timer_a::TimerA;
 use crate::watch::{Observer, Store, Width};
 
 /// The program counter's place in the registers.
@@ -17,7 +17,7 @@ pub const SR: usize = 2;
 const RESET: u16 = 0xfffe;
 
 /// The CPU and 64 KiB of memory, all of it read and written alike; there are no peripherals but a
-/// [`Timer`].
+/// [`TimerA`], if one is connected.
 #[derive(Clone)]
 pub struct Cpu {
     /// R0 to R15. PC and SP are kept even by what the CPU does; a value set here should be.
@@ -30,13 +30,15 @@ pub struct Cpu {
     pub instructions: u64,
     /// Whose cycles are counted.
     pub timing: Timing,
+    /// The wait states of FRAM, which are counted, too.
+    pub waits: Waits,
     table: &'static Table,
     /// The address of the last instruction.
     last: u16,
     /// Where instructions may lie: first address and length less 1.
     executable: (u16, u16),
     pub(crate) pending: u64,
-    pub(crate) timer: Option<Timer>,
+    pub(crate) timer: Option<TimerA>,
     pub(crate) due: u64,
     /// The number of the instruction that comes after the one that has set GIE.
     pub(crate) enabled_at: u64,
@@ -108,6 +110,7 @@ impl Cpu {
             cycles: 0,
             instructions: 0,
             timing: Timing::default(),
+            waits: Waits::default(),
             table: &TABLE,
             last: 0,
             executable: (0, 0xffff),
@@ -127,6 +130,15 @@ impl Cpu {
         self.pending = 0;
         self.enabled_at = u64::MAX;
         self.asked = false;
+        self.waits.reset();
+    }
+
+    /// An access to memory: it may have to wait.
+    #[inline]
+    pub(crate) fn wait(&mut self, address: u16, write: bool) {
+        if self.waits.on() {
+            self.cycles += self.waits.access(address, write);
+        }
     }
 
     /// An instruction outside of `first..=last` is a fault from now on.
@@ -163,6 +175,8 @@ impl Cpu {
         pc: u16,
         o: &mut O,
     ) {
+        self.wait(address, true);
+        self.before_timer(address);
         let (address, width, old, new) = if byte {
             let cell = &mut self.mem[usize::from(address)];
             let old = std::mem::replace(cell, value as u8);
@@ -172,6 +186,11 @@ impl Cpu {
             self.set_word(address, value);
             (address & !1, Width::Word, old, value)
         };
+        self.after_timer(address, true);
+        if address & !1 == FRCTL0 {
+            let reads = self.waits.control(self.word(FRCTL0));
+            self.set_word(FRCTL0, reads);
+        }
         let store = Store {
             address,
             width,
@@ -207,7 +226,7 @@ impl Cpu {
         if self.regs[SR] & flag::CPUOFF != 0 {
             // Nothing is executed that an interrupt would have to wait for.
             self.enabled_at = u64::MAX;
-            if self.regs[SR] & flag::GIE != 0 && self.pending == 0 && self.due != u64::MAX {
+            if self.may_wake() && self.pending == 0 && self.due != u64::MAX {
                 self.cycles = self.cycles.max(self.due);
             }
             return Ok(Event::Off);
@@ -226,6 +245,7 @@ impl Cpu {
             return Err(Fault { pc, kind });
         }
         self.last = pc;
+        self.wait(pc, false);
         self.regs[PC] = pc.wrapping_add(2);
         self.execute(entry.instruction, pc, o);
         self.cycles += u64::from(cycles);
@@ -252,7 +272,8 @@ impl Cpu {
     }
 
     fn may_wake(&self) -> bool {
-        self.regs[SR] & flag::GIE != 0 && (self.timer.is_some() || self.pending != 0)
+        let due = self.due != u64::MAX && self.timer_runs();
+        self.regs[SR] & flag::GIE != 0 && (due || self.pending != 0)
     }
 }
 

@@ -22,6 +22,75 @@ pub const ACCEPT: u64 = 6;
 const RETI: u64 = 5;
 const JUMP: u64 = 2;
 
+/// FRCTL0: a password in the upper byte, which reads as another one; NWAITS.
+pub(crate) const FRCTL0: u16 = 0x0140;
+const PASSWORD: u16 = 0xA500;
+const READS_AS: u16 = 0x9600;
+const NWAITS: u16 = 0x0070;
+const SHIFT: u16 = 4;
+/// Addresses of FRAM: information memory, and what there is of the main memory in the lower 64 KiB.
+const INFORMATION: core::ops::RangeInclusive<u16> = 0x1800..=0x19ff;
+const MAIN: u16 = 0x4000;
+
+/// The FRAM controller: its wait states, its cache, and the cycles that a CPU has waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Of an access that the cache does not answer.
+    states: u16,
+    /// Of each set, the addresses of the lines in bytes divided by 8, the last used one first.
+    sets: [[Option<u16>; 2]; 2],
+    /// Cycles waited. They are in the CPU's cycles.
+    pub cycles: u64,
+    /// Cycles that it would have waited had no access found its line.
+    pub most: u64,
+}
+
+impl Waits {
+    /// Whether there are any.
+    #[inline]
+    pub(crate) fn on(&self) -> bool {
+        self.states != 0
+    }
+
+    /// After a reset there are none, and the cache is empty. The counts go on.
+    pub(crate) fn reset(&mut self) {
+        (self.states, self.sets) = (0, Default::default());
+    }
+
+    /// A store to FRCTL0: what the register says then. A wrong password changes nothing here; it
+    /// resets the device.
+    pub(crate) fn control(&mut self, value: u16) -> u16 {
+        if value & 0xFF00 == PASSWORD {
+            self.states = (value & NWAITS) >> SHIFT;
+        }
+        READS_AS | self.states << SHIFT
+    }
+
+    /// An access. How many cycles it waits.
+    pub(crate) fn access(&mut self, address: u16, write: bool) -> u64 {
+        if address < MAIN && !INFORMATION.contains(&address) {
+            return 0;
+        }
+        let states = u64::from(self.states);
+        self.most += states;
+        let line = Some(address >> 3);
+        let set = &mut self.sets[usize::from(address >> 3 & 1)];
+        let waits = match set.iter().position(|l| *l == line) {
+            _ if write => states,
+            Some(way) => {
+                set.swap(0, way);
+                0
+            }
+            None => {
+                *set = [line, set[0]];
+                states
+            }
+        };
+        self.cycles += waits;
+        waits
+    }
+}
+
 /// The rows of both tables.
 fn row(o: Operand) -> usize {
     match o {

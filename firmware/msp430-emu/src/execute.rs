@@ -123,6 +123,7 @@ impl Cpu {
 
     fn pop<O: Observer>(&mut self, o: &mut O) -> u16 {
         let at = self.regs[SP];
+        self.wait(at, false);
         self.see_load(at, Width::Word, o);
         self.regs[SP] = at.wrapping_add(2);
         self.word(at)

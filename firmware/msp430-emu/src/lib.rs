@@ -13,16 +13,17 @@ mod interrupt;
 mod operands;
 mod random;
 mod table;
+mod timer_a;
 mod watch;
 
 pub use board::{Board, Ended};
 pub use cpu::{Cpu, Event, Fault, FaultKind, PC, SP, SR, Stop};
-pub use cycles::{ACCEPT, Timing, cycles};
+pub use cycles::{ACCEPT, Timing, Waits, cycles};
 pub use decode::{Condition, Double, Instruction, Operand, Single, decode};
 pub use disassemble::{Disassembled, disassemble};
 pub use image::{Image, ImageError};
-pub use interrupt::Timer;
 pub use random::Random;
+pub use timer_a::TimerA;
 pub use watch::{Observer, Store, Unobserved, Watch, Width};
 
 /// The bits of the status register.

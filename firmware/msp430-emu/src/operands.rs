@@ -15,6 +15,7 @@ pub(crate) enum Place {
 
 impl Cpu {
     fn fetch(&mut self) -> u16 {
+        self.wait(self.regs[PC], false);
         let w = self.word(self.regs[PC]);
         self.regs[PC] = self.regs[PC].wrapping_add(2);
         w
@@ -56,13 +57,18 @@ impl Cpu {
             Place::Register(3) => 0,
             Place::Register(r) => self.regs[usize::from(r)] & mask,
             Place::Value(v) => v & mask,
-            Place::Memory(a) if byte => {
-                self.see_load(a, Width::Byte, o);
-                u16::from(self.mem[usize::from(a)])
-            }
             Place::Memory(a) => {
-                self.see_load(a, Width::Word, o);
-                self.word(a)
+                self.wait(a, false);
+                self.before_timer(a);
+                let value = if byte {
+                    self.see_load(a, Width::Byte, o);
+                    u16::from(self.mem[usize::from(a)])
+                } else {
+                    self.see_load(a, Width::Word, o);
+                    self.word(a)
+                };
+                self.after_timer(a, false);
+                value
             }
         }
     }

@@ -142,3 +142,98 @@ fn jumps_and_reti() {
         assert_eq!(count(timing, &[RETI]).0, 5);
     }
 }
+
+/// Wait states: one, set by the program's first instruction, which lies in RAM. PC is at `CODE`, in
+/// FRAM, then.
+fn waiting(code: &[u16]) -> Cpu {
+    let mut cpu = machine(code);
+    let write = [double(MOV, 0, INCREMENT, 2, INDEXED), 0xA510, 0x0140];
+    for (n, w) in write.into_iter().enumerate() {
+        cpu.set_word(0x1C00 + 2 * n as u16, w);
+    }
+    cpu.regs[PC] = 0x1C00;
+    step(&mut cpu);
+    assert_eq!(cpu.word(0x0140), 0x9610, "its password reads otherwise");
+    assert_eq!(cpu.cycles, 4, "RAM has none");
+    cpu.regs[PC] = CODE;
+    cpu.cycles = 0;
+    cpu
+}
+
+const NOP: u16 = 0x4303;
+
+#[test]
+fn each_line_of_fram_waits_once() {
+    // A line has four words. Ten instructions of one word are in three lines.
+    let mut cpu = waiting(&[NOP; 10]);
+    (0..10).for_each(|_| step(&mut cpu));
+    assert_eq!((cpu.cycles, cpu.waits.cycles, cpu.waits.most), (13, 3, 10));
+    // A loop waits in its first turn.
+    let mut cpu = waiting(&[NOP, 0x3ffe]);
+    (0..20).for_each(|_| step(&mut cpu));
+    assert_eq!((cpu.cycles, cpu.waits.cycles, cpu.waits.most), (31, 1, 20));
+    // Without the register's write there are none, as after a reset.
+    let mut cpu = machine(&[NOP; 10]);
+    (0..10).for_each(|_| step(&mut cpu));
+    assert_eq!((cpu.cycles, cpu.waits.most), (10, 0));
+    let mut cpu = waiting(&[NOP; 4]);
+    cpu.reset();
+    cpu.regs[PC] = CODE;
+    step(&mut cpu);
+    assert_eq!(cpu.waits.cycles, 0);
+}
+
+#[test]
+fn two_lines_of_a_set_stay_and_three_do_not() {
+    // mov @R4, R6; mov @R5, R6 and back, with the code in RAM.
+    let load = |register| double(MOV, register, INDIRECT, 6, REGISTER);
+    let turn = |code: &[u16], cpu: &mut Cpu| {
+        for (n, w) in code.iter().enumerate() {
+            cpu.set_word(0x1D00 + 2 * n as u16, *w);
+        }
+        cpu.regs[PC] = 0x1D00;
+        let before = cpu.waits.cycles;
+        code.iter().for_each(|_| step(cpu));
+        cpu.waits.cycles - before
+    };
+    let mut cpu = waiting(&[]);
+    // Bit 3 of an address chooses the set: these have the same.
+    (cpu.regs[4], cpu.regs[5], cpu.regs[7]) = (0x4000, 0x4010, 0x4020);
+    assert_eq!(turn(&[load(4), load(5)], &mut cpu), 2);
+    assert_eq!(turn(&[load(4), load(5)], &mut cpu), 0);
+    assert_eq!(turn(&[load(7), load(4), load(5)], &mut cpu), 3);
+    assert_eq!(turn(&[load(7), load(4), load(5)], &mut cpu), 3);
+    // In the other set it does not push them out.
+    cpu.regs[7] = 0x4028;
+    assert_eq!(turn(&[load(7), load(4), load(5)], &mut cpu), 1);
+    assert_eq!(turn(&[load(7), load(4), load(5)], &mut cpu), 0);
+}
+
+#[test]
+fn a_write_waits_and_leaves_its_line() {
+    let mut cpu = waiting(&[]);
+    let code = [
+        double(MOV, 4, INDIRECT, 6, REGISTER),
+        double(MOV, 6, REGISTER, 4, INDEXED),
+        0,
+        double(MOV, 4, INDIRECT, 6, REGISTER),
+    ];
+    for (n, w) in code.into_iter().enumerate() {
+        cpu.set_word(0x1D00 + 2 * n as u16, w);
+    }
+    (cpu.regs[PC], cpu.regs[4]) = (0x1D00, 0x4000);
+    // 2, 3 and 2 cycles by the table; the first load and the store wait.
+    (0..3).for_each(|_| step(&mut cpu));
+    assert_eq!((cpu.cycles, cpu.waits.cycles, cpu.waits.most), (9, 2, 3));
+    // Three wait states, and a wrong password.
+    let mut cpu = waiting(&[]);
+    for (value, waits) in [(0xA530, 3), (0x0000, 3), (0xA500, 0)] {
+        let write = [double(MOV, 0, INCREMENT, 2, INDEXED), value, 0x0140];
+        for (n, w) in write.into_iter().enumerate() {
+            cpu.set_word(0x1D00 + 2 * n as u16, w);
+        }
+        cpu.regs[PC] = 0x1D00;
+        step(&mut cpu);
+        assert_eq!(cpu.word(0x0140), 0x9600 | waits << 4);
+    }
+}

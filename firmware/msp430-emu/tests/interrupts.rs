@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use msp430_emu::{Event, Observer, PC, SP, SR, Stop, Store, Timer, Unobserved, Watch, Width, flag};
+use msp430_emu::{Event, Observer, PC, SR, Stop, Store, TimerA, Unobserved, Watch, Width, flag};
 use std::ops::ControlFlow;
 
 const VECTOR: u16 = 0xffea;
@@ -67,29 +67,6 @@ fn the_highest_vector_is_first() {
     assert!(cpu.is_pending());
 }
 
-/// A handler counts in R10, and the program in R5.
-#[test]
-fn a_timer_interrupts_every_so_many_cycles() {
-    let inc = double(ADD, 3, 1, 5, REGISTER);
-    let mut cpu = machine(&[inc, 0x3ffe]);
-    cpu.set_word(VECTOR, HANDLER);
-    cpu.set_word(HANDLER, double(ADD, 3, 1, 10, REGISTER));
-    cpu.set_word(HANDLER + 2, RETI);
-    cpu.regs[SR] = flag::GIE;
-    cpu.set_timer(Some(Timer {
-        period: 100,
-        vector: VECTOR,
-        due: 100,
-    }));
-    while cpu.cycles < 10_050 {
-        cpu.step(&mut Unobserved).expect("a step");
-    }
-    assert_eq!(cpu.regs[10], 100);
-    // 12 of each 100 cycles are the handler's; the loop takes 3.
-    assert!((2900..=2950).contains(&cpu.regs[5]), "{}", cpu.regs[5]);
-    assert_eq!(cpu.regs[SP], 0x3000);
-}
-
 #[test]
 fn cpuoff_ends_a_run_or_waits_for_the_timer() {
     let off = double(BIS, 0, INCREMENT, 2, REGISTER);
@@ -104,11 +81,16 @@ fn cpuoff_ends_a_run_or_waits_for_the_timer() {
     cpu.set_word(HANDLER + 2, flag::CPUOFF);
     cpu.set_word(HANDLER + 4, 0);
     cpu.set_word(HANDLER + 6, RETI);
-    cpu.set_timer(Some(Timer {
-        period: 1000,
-        vector: VECTOR,
-        due: 1000,
-    }));
+    // TA0, up to 999 and with its interrupt: the registers are written by the program.
+    let write = |at, v| [double(MOV, 0, INCREMENT, 2, INDEXED), v, at];
+    let code = [write(0x352, 999), write(0x342, 0x10), write(0x340, 0x214)].concat();
+    for (n, w) in code.iter().enumerate() {
+        cpu.set_word(0x7000 + 2 * n as u16, *w);
+    }
+    cpu.set_timer(Some(TimerA::ta0()));
+    (cpu.regs[PC], cpu.regs[SR]) = (0x7000, 0);
+    assert_eq!(cpu.run(3, &mut Unobserved), Stop::Limit);
+    (cpu.regs[PC], cpu.regs[SR]) = (CODE + 4, flag::CPUOFF | flag::GIE);
     assert_eq!(cpu.run(10, &mut Unobserved), Stop::Limit);
     assert_eq!(cpu.regs[PC], CODE + 4);
     assert!(cpu.cycles > 1000);

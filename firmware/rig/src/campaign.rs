@@ -6,6 +6,7 @@ use crate::image::Image;
 use crate::machine::Machine;
 use crate::{interrupts, machines, preempt, report};
 use anyhow::{Context, Result, bail};
+use relume_suite::planted::Bug;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -42,7 +43,17 @@ pub struct Job {
     /// How far.
     pub reach: Limits,
     /// What is wrong in it on purpose, and must be found.
-    pub planted: Option<&'static str>,
+    pub planted: Option<&'static Bug>,
+}
+
+impl Job {
+    /// Whether a planted bug was found, as it must be, or nothing where there is none.
+    pub fn right(&self, e: &Explored) -> bool {
+        match self.planted {
+            None => e.failures == 0,
+            Some(bug) => e.failures > 0 && !(bug.both && (e.uncut > 0 || e.calm > 0)),
+        }
+    }
 }
 
 /// What came of it.
@@ -103,7 +114,11 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
         return Ok(None);
     }
     let explored = if job.case.preempts && job.reach.depth != Some(0) {
-        preempt::explore(&mut **m, &job.case, &job.reach)?
+        let mut explored = preempt::explore(&mut **m, &job.case, &job.reach)?;
+        if job.planted.is_some_and(|bug| bug.both) {
+            explored.calm = explore(&mut **m, &job.case, &job.reach)?.failures;
+        }
+        explored
     } else if job.case.interrupts && job.reach.depth != Some(0) {
         interrupts::explore(&mut **m, &job.case, &job.reach)?
     } else {
@@ -152,6 +167,9 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
     Ok(few != more && more < SHORT)
 }
 
+/// The group whose scenarios are threads that share a pool.
+const THREADS: &str = "threads";
+
 /// The figures of a campaign: key and number.
 pub type Figures = BTreeMap<String, f64>;
 
@@ -160,7 +178,7 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
     let mut out = Figures::new();
     let (planted, all): (Vec<_>, Vec<_>) = everything.iter().partition(|j| j.0.planted.is_some());
     if !planted.is_empty() {
-        let caught = planted.iter().filter(|j| j.1.explored.failures > 0);
+        let caught = planted.iter().filter(|(j, d)| j.right(&d.explored));
         out.insert("machine.caught".into(), caught.count() as f64);
         out.insert("machine.planted".into(), planted.len() as f64);
     }
@@ -178,6 +196,10 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
         put("boots", sum(|e| e.boots));
         put("failures", sum(|e| e.failures));
         put("interrupts", sum(|e| e.interrupts));
+        let threads: Vec<_> = (mine.iter())
+            .filter(|j| j.0.source.group == THREADS)
+            .map(|j| &j.1.explored)
+            .collect();
         let captured = |f: fn(&Explored) -> u64| {
             let of = mine
                 .iter()
@@ -188,6 +210,13 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             put("checkpoint.cuts", captured(|e| e.cuts));
             put("checkpoint.failures", captured(|e| e.failures));
         }
+        if !threads.is_empty() {
+            let of = |f: fn(&Explored) -> u64| threads.iter().map(|e| f(e)).sum::<u64>() as f64;
+            for (key, v) in [("cuts", of(|e| e.cuts)), ("failures", of(|e| e.failures))] {
+                out.insert(format!("threads.{name}.{key}"), v);
+            }
+        }
+        let mut put = |key: &str, v: f64| out.insert(format!("machine.{name}.{key}"), v);
         // The rate is of the scenario whose boots are nearest to 1,000 instructions.
         let mean = |e: &Explored| e.booted_instructions as f64 / e.boots as f64;
         let usable = mine

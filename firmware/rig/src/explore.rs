@@ -69,9 +69,7 @@ impl Case {
         match self.interrupt {
             Some(at) if i == 0 => return m.interrupted(boot, at, log),
             _ if i == 0 && !self.instants.is_empty() => {
-                if let Some(ran) = m.preempted(boot, &self.instants, log) {
-                    return ran;
-                }
+                return m.preempted(boot, &self.instants, log);
             }
             _ => {}
         }
@@ -151,6 +149,10 @@ pub struct Explored {
     pub figures: Vec<(u16, u16)>,
     /// States after which something was wrong.
     pub failures: u64,
+    /// Of these, runs with interrupts and without a cut.
+    pub uncut: u64,
+    /// Failures of the same scenario with cuts and without interrupts, where that is asked.
+    pub calm: u64,
     /// The first of them: fewest cuts, then the earliest.
     pub first: Option<Failure>,
 }
@@ -170,6 +172,10 @@ struct CutStep {
     torn: u8,
 }
 
+/// Where words are torn, boots are long and there are two or three states for each store. With a
+/// given depth one in so many of those that the first cut leaves is booted. Which ones depends on
+/// the image, so that each change of the program and each machine has others.
+const TORN_SHARE: u128 = 4;
 /// Instructions after which an exploration without a given depth ends: seconds of a scenario, so
 /// that all of them take less than 40 minutes on two cores.
 const LONG: u64 = 500_000_000;
@@ -188,7 +194,6 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
     let mut e = Explorer {
         case,
         unit: m.map().unit as usize,
-        m,
         log: Log::default(),
         other: Log::default(),
         now: case.blank(),
@@ -196,9 +201,16 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
         slack: 0,
         booted: 0,
         sparse: reach.depth.is_some(),
+        share: match case.torn && reach.depth.is_some() && !reach.first_only {
+            true => TORN_SHARE,
+            false => 1,
+        },
+        salt: m.image().hash.into(),
+        chosen: 0,
         seen: HashSet::new(),
         steps: Vec::new(),
         out: Explored::default(),
+        m,
     };
     let Some(first) = e.uncut()? else {
         return Ok(e.out);
@@ -232,6 +244,11 @@ struct Explorer<'a> {
     booted: u64,
     /// Whether the depth is given. Then only one of the two tears of a word is tried.
     sparse: bool,
+    /// Of the states that the first cut leaves, one in so many is booted; what chooses them, and how
+    /// many cuts they are.
+    share: u128,
+    salt: u128,
+    chosen: u64,
     seen: HashSet<u128>,
     steps: Vec<CutStep>,
     out: Explored,
@@ -301,6 +318,9 @@ impl Explorer<'_> {
         self.out.boots = 1;
         self.out.booted_instructions = ran.instructions;
         self.branch(&blank, hash, u32::MAX, &mut open);
+        if self.share > 1 {
+            self.out.cuts = self.chosen;
+        }
         Ok(Some(open))
     }
 
@@ -469,7 +489,11 @@ impl Explorer<'_> {
                     v => (s.torn(&state, v), Some((state.clone(), hash))),
                 };
                 state.apply(&made, &mut hash);
-                if only.is_none_or(|only| only == torn) && self.seen.insert(hash) {
+                let chosen = way != u32::MAX
+                    || self.share == 1
+                    || (hash >> 64 ^ self.salt).is_multiple_of(self.share);
+                self.chosen += u64::from(chosen);
+                if chosen && only.is_none_or(|only| only == torn) && self.seen.insert(hash) {
                     self.steps.push(CutStep {
                         before: way,
                         cut,

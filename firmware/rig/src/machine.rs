@@ -32,13 +32,11 @@ pub trait Machine {
     /// As [`Machine::boot`], always with detail, but the timer's interrupt becomes pending when so
     /// many instructions have ended, for each of the instants in ascending order. It is taken when
     /// the core takes it: after a masked section, after a more urgent handler, or in the middle of
-    /// a less urgent one. `None` if this machine does not nest and chain interrupts.
-    fn preempted(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Option<Ran> {
-        let _ = (boot, instants, log);
-        None
-    }
+    /// a less urgent one.
+    fn preempted(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Ran;
 
-    /// The instructions of such a run, and the registers before each, where the machine can tell.
+    /// The instructions of such a run, and the registers before each, where the machine can tell. An
+    /// instant may have [`LATE`].
     fn traced(&mut self, boot: &Boot<'_>, instants: &[u64]) -> Vec<Traced> {
         let _ = (boot, instants);
         Vec::new()
@@ -54,6 +52,14 @@ pub trait Machine {
     fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)>;
 }
 
+/// Of an instant: the interrupt becomes pending when the core has taken what is pending already, and
+/// before the first instruction of that handler.
+pub const LATE: u64 = 1 << 63;
+
+/// A core's registers as a trace has them: those that it numbers, then its status. What is not used
+/// is 0.
+pub type Registers = [u32; 40];
+
 /// An instruction of a run, and the registers before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traced {
@@ -61,8 +67,8 @@ pub struct Traced {
     pub ended: u64,
     /// Its address.
     pub pc: u32,
-    /// The registers, as the instruction set numbers them, and the status.
-    pub registers: [u32; 17],
+    /// The registers.
+    pub registers: Registers,
 }
 
 /// How to boot.

@@ -4,13 +4,13 @@ use crate::image::Image;
 use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran};
 use crate::state::{Log, MAILBOX, NVM, State, When};
 use anyhow::{Result, bail};
-use msp430_emu::{self as emu, Cpu, Observer, PC, SR, Stop, Width, disassemble, flag};
+use msp430_emu::{self as emu, Cpu, Observer, PC, SR, Stop, TimerA, Width, disassemble, flag};
 use relume_suite::abi::{self, MSP430, cell};
 use std::ops::{ControlFlow, Range};
 
-/// The peripherals that start-up touches: the watchdog's control, and the timer if the mailbox asks
-/// for it. Plain memory here, cleared by a reset.
-const PERIPHERALS: [Range<usize>; 2] = [0x15C..0x15E, 0x340..0x354];
+/// The peripherals that programs touch: the FRAM controller's wait states, the watchdog's control,
+/// which is plain memory here, and the timer. Cleared by a reset.
+const PERIPHERALS: [Range<usize>; 3] = [0x140..0x142, 0x15C..0x15E, 0x340..0x370];
 /// The timer's vector.
 const TIMER: u16 = 0xFFEA;
 
@@ -150,7 +150,7 @@ impl Machine for Msp430 {
     }
 
     fn boot(&mut self, boot: &Boot<'_>, log: &mut Log) -> Ran {
-        self.run(boot, None, log)
+        self.run(boot, &[], Cpu::timer_compares, log)
     }
 
     fn interrupted(&mut self, boot: &Boot<'_>, at: u64, log: &mut Log) -> Ran {
@@ -158,7 +158,16 @@ impl Machine for Msp430 {
             detail: true,
             ..*boot
         };
-        self.run(&detailed, Some(at), log)
+        // It comes, whether the program has started the timer or not.
+        self.run(&detailed, &[at], |cpu| cpu.raise(TIMER), log)
+    }
+
+    fn preempted(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Ran {
+        let detailed = Boot {
+            detail: true,
+            ..*boot
+        };
+        self.run(&detailed, instants, Cpu::timer_compares, log)
     }
 
     fn interruptible(&mut self, boot: &Boot<'_>) -> Vec<u64> {
@@ -214,21 +223,35 @@ impl Msp430 {
         cpu.regs[3] = 0;
         (cpu.cycles, cpu.instructions) = (0, 0);
         cpu.reset();
+        cpu.set_timer(Some(TimerA::ta0().by_hand()));
     }
 
-    fn run(&mut self, boot: &Boot<'_>, interrupt: Option<u64>, log: &mut Log) -> Ran {
+    /// A boot, with something that happens when so many instructions have ended. While the CPU is
+    /// off, the next one happens.
+    fn run(
+        &mut self,
+        boot: &Boot<'_>,
+        instants: &[u64],
+        event: impl Fn(&mut Cpu),
+        log: &mut Log,
+    ) -> Ran {
         log.stores.clear();
         self.reset(boot);
         let cpu = &mut self.cpu;
         let mut watch = Watch::new(log, boot.detail);
-        let mut stop = Stop::Limit;
-        if let Some(at) = interrupt.filter(|at| *at < boot.limit) {
-            stop = cpu.run(at, &mut watch);
-            cpu.raise(TIMER);
-        }
-        if stop == Stop::Limit {
-            stop = cpu.run(boot.limit - cpu.instructions, &mut watch);
-        }
+        let mut instants = instants.iter().peekable();
+        let stop = loop {
+            let until = instants
+                .peek()
+                .map_or(boot.limit, |at| boot.limit.min(**at));
+            let stop = cpu.run(until.saturating_sub(cpu.instructions), &mut watch);
+            let wakes = stop == Stop::Off && cpu.regs[SR] & flag::GIE != 0;
+            let next = stop == Stop::Limit && cpu.instructions < boot.limit || wakes;
+            if !next || instants.next().is_none() {
+                break stop;
+            }
+            event(cpu);
+        };
         let Watch {
             status,
             broken,

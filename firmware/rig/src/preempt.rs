@@ -28,8 +28,8 @@ const SOME: u64 = 1_200;
 /// the handlers of one take, so that half of them come in a handler.
 const APART: u64 = 96;
 
-/// Explores one scenario of several threads; without interrupts where the machine does not nest and
-/// chain them.
+/// Explores one scenario of several threads. Its cuts are those at stores after the first
+/// interrupt: up to there the runs are the same.
 ///
 /// **Errors**: no interrupt would do anything, or no cut was made.
 pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explored> {
@@ -42,9 +42,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
     };
     let (mut out, mut log, mut other) = (Explored::default(), Log::default(), Log::default());
     let mut now = blank.clone();
-    let Some(ran) = m.preempted(&boot(0, 20_000_000), &[], &mut log) else {
-        return crate::explore::explore(m, case, reach);
-    };
+    let ran = m.preempted(&boot(0, 20_000_000), &[], &mut log);
     m.state(&mut now);
     if let Some(why) = wrong(case, &blank, &log, &now, &ran) {
         fail(&mut out, &[], vec![], why);
@@ -69,9 +67,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
     for at in (first + 1..=last).step_by(every as usize) {
         for instants in [vec![at], vec![at, at + 1 + mix(at) % APART]] {
             let seed = out.interrupts & 1;
-            let Some(ran) = m.preempted(&boot(seed, limit), &instants, &mut log) else {
-                bail!("it could do so before");
-            };
+            let ran = m.preempted(&boot(seed, limit), &instants, &mut log);
             m.state(&mut now);
             out.interrupts += instants.len() as u64;
             switched += u64::from(ran.instructions > out.instructions);
@@ -84,6 +80,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
                 why = differ(&log, &other).map(Why::Garbage);
             }
             if let Some(why) = why {
+                out.uncut += 1;
                 fail(&mut out, &instants, vec![], why);
                 if reach.first_only {
                     return Ok(out);
@@ -94,7 +91,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
             let stores = std::mem::take(&mut log.stores);
             for (i, s) in stores.iter().enumerate() {
                 state.apply(s, &mut hash);
-                out.cuts += 1;
+                out.cuts += u64::from(u64::from(s.instruction) >= at);
                 if !seen.insert(hash) {
                     continue;
                 }

@@ -3,10 +3,11 @@
 
 use crate::explore::{Case, Explored, Failure, Limits, Why, explore};
 use crate::image::Image;
-use crate::machine::{End, FaultKind, Machine};
+use crate::machine::{Boot, End, FaultKind, Machine};
 use crate::machines;
 use crate::replay::{Cut, Line};
 use crate::report;
+use crate::state::Log;
 use object::{Object, ObjectSection};
 use relume_suite::abi::{self, Machine as Map};
 use std::path::Path;
@@ -53,8 +54,8 @@ fn library(map: &Map, program: &str) -> String {
     )
 }
 
-/// A machine with its program, assembled by rustc: the nightly for the MSP430.
-fn machine(map: &Map, program: &str) -> Box<dyn Machine> {
+/// A program, assembled by rustc: the nightly for the MSP430.
+fn assembled(map: &Map, program: &str) -> Vec<u8> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = std::env::temp_dir().join(format!(
         "rig-{}-{}-{:?}",
@@ -88,7 +89,12 @@ fn machine(map: &Map, program: &str) -> Box<dyn Machine> {
     assert_eq!(code.relocations().count(), 0, "it must run where it is put");
     let code = code.data().unwrap().to_vec();
     std::fs::remove_dir_all(&out).unwrap();
-    let mut segments = vec![(map.code, code)];
+    code
+}
+
+/// A machine with its program.
+fn machine(map: &Map, program: &str) -> Box<dyn Machine> {
+    let mut segments = vec![(map.code, assembled(map, program))];
     if map.name == "msp430" {
         let vector = (map.code as u16).to_le_bytes();
         segments.push((map.code + map.code_len - 2, vector.to_vec()));
@@ -269,4 +275,101 @@ fn a_report_says_where_and_its_line_fails_again() {
         };
         assert!(report::repeat(m, &case(WRONG_ORDER), &[nowhere], 10_000).is_err());
     });
+}
+
+/// What a program of `tests/riscv_interrupts.s` has left in its first two words, with the timer's
+/// interrupt at these instants.
+fn interrupted(number: u16, instants: &[u64]) -> Result<[u32; 2], End> {
+    let mut m = machine(&abi::RISCV, include_str!("tests/riscv_interrupts.s"));
+    let mut state = case(number).blank();
+    let boot = Boot {
+        state: &state.clone(),
+        seed: 1,
+        limit: 1000,
+        detail: true,
+    };
+    let ran = m.preempted(&boot, instants, &mut Log::default());
+    m.state(&mut state);
+    let word = |at| u32::from_le_bytes(state.nvm()[at..at + 4].try_into().unwrap());
+    match ran.end {
+        End::Status(abi::FINISHED) => Ok([word(0), word(4)]),
+        other => Err(other),
+    }
+}
+
+#[test]
+fn a_riscv_core_takes_interrupts_as_its_registers_say() {
+    // Before the instruction after the store to msip: mtvec direct, and vectored.
+    assert_eq!(interrupted(0, &[]), Ok([3, 0]));
+    assert_eq!(interrupted(1, &[]), Ok([3, 0]));
+    // Two that are pending: the software's, then the timer's.
+    assert_eq!(interrupted(2, &[]), Ok([0x37, 0]));
+    // Not enabled in mie.
+    assert_eq!(interrupted(4, &[]), Ok([0, 0]));
+}
+
+#[test]
+fn a_riscv_core_waits_for_an_interrupt() {
+    // The instant comes while it waits: it goes on behind the wfi, and takes the interrupt where
+    // that is enabled.
+    assert_eq!(interrupted(3, &[500]), Ok([0, 7]));
+    // Nothing would ever wake it.
+    match interrupted(3, &[]) {
+        Err(End::Fault(f)) => assert_eq!(f.kind, FaultKind::Stopped),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An MSP430 that sleeps: mov #0x0010, &TA0CCTL0; mov #0x0214, &TA0CTL; bis #GIE + CPUOFF, SR; then
+/// it stores what its handler has left in R10, and its status.
+const SLEEPER: &str = "
+    .text
+reset:
+    mov #0x0, &0x1804
+    mov #0x2000, r1
+    mov #9, &0x0352
+    mov #0x0010, &0x0342
+    mov #0x0214, &0x0340
+    clr r10
+    bis #0x0018, r2
+    nop
+    mov r10, &0x4000
+    mov #1, &0x1804
+    jmp .
+";
+
+#[test]
+fn an_msp430_sleeps_until_the_next_instant() {
+    // inc R10; bic #CPUOFF, 0(SP); reti
+    let handler: [u16; 5] = [0x531A, 0xC0B1, 0x0010, 0x0000, 0x1300];
+    let bytes = handler.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let map = &abi::MSP430;
+    let vector = |at: u16| at.to_le_bytes().to_vec();
+    let segments = vec![
+        (map.code, assembled(map, SLEEPER)),
+        (0x6000, bytes),
+        (0xFFEA, vector(0x6000)),
+        (map.code + map.code_len - 2, vector(map.code as u16)),
+    ];
+    let mut m = machines::make(map.name, Image::raw(map.code, segments)).unwrap();
+    let state = case(0).blank();
+    let boot = Boot {
+        state: &state,
+        seed: 1,
+        limit: 1000,
+        detail: true,
+    };
+    let mut now = state.clone();
+    // Long before the limit, and long after the CPU is off.
+    let ran = m.preempted(&boot, &[900], &mut Log::default());
+    m.state(&mut now);
+    assert_eq!(ran.end, End::Status(abi::FINISHED));
+    assert_eq!(now.nvm()[..2], [1, 0]);
+    // Before that it is taken where interrupts are enabled.
+    let early = m.preempted(&boot, &[6], &mut Log::default());
+    assert_eq!(early.instructions, ran.instructions);
+    match m.preempted(&boot, &[], &mut Log::default()).end {
+        End::Fault(f) => assert_eq!(f.kind, FaultKind::Stopped),
+        other => panic!("{other:?}"),
+    }
 }

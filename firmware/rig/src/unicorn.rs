@@ -8,14 +8,14 @@ mod engine;
 pub mod riscv;
 
 use crate::image::Image;
-use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran, Traced};
+use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran, Registers, Traced};
 use crate::state::{Log, NVM, State};
 use anyhow::{Context, Result, bail};
 use buffer::Buffer;
 use capstone::Capstone;
 use engine::{Engine, PAGE};
 use relume_suite::abi;
-use unicorn_engine::{Context as Registers, Prot, Unicorn};
+use unicorn_engine::{Context as Saved, Prot, Unicorn};
 
 /// What differs between the instruction sets.
 pub trait Isa {
@@ -36,12 +36,25 @@ pub trait Isa {
     fn unmasked(uc: &Unicorn<'_, engine::Watch>) -> bool;
     /// Has the timer's interrupt taken there, and runs its handler; then goes on.
     fn interrupt(e: &mut Engine, image: &Image, at: At, limit: u64, log: &mut Log) -> Ended;
-    /// The timer's interrupt in [`engine::Watch::signals`]; 0 where a run has one at most.
-    const TIMER: u32;
+    /// Pages of peripherals whose registers do something when they are written.
+    const CONTROLS: &'static [u64];
+    /// The page of a clock, which is read.
+    const CLOCK: Option<u64> = None;
+    /// A store to one of [`Isa::CONTROLS`], before it is made.
+    fn stored(uc: &mut Unicorn<'_, engine::Watch>, at: u64, value: u32);
+    /// A load from [`Isa::CLOCK`], before it is made.
+    fn loaded(_: &mut Unicorn<'_, engine::Watch>, _: u64) {}
+    /// An instant: the timer's interrupt becomes pending.
+    fn elapse(uc: &mut Unicorn<'_, engine::Watch>);
+    /// The core has stopped by itself. Where it goes on, if it waited for an interrupt that is
+    /// pending, or that the next instant makes pending.
+    fn wake(_: &mut Unicorn<'_, engine::Watch>) -> Option<u64> {
+        None
+    }
     /// The pending interrupt that the core takes now, by its number.
     fn due(uc: &Unicorn<'_, engine::Watch>) -> Option<u32>;
     /// The registers, to be compared with another emulator's.
-    fn traced(uc: &Unicorn<'_, engine::Watch>) -> [u32; 17];
+    fn traced(uc: &Unicorn<'_, engine::Watch>) -> Registers;
     /// What Unicorn's number of an exception, or a jump to where there is no memory, is; `None`
     /// when a program may not do it.
     fn trapped(_: u32) -> Option<engine::Exception> {
@@ -89,7 +102,7 @@ pub struct Emulated<I: Isa> {
 /// An engine and its registers as they are when it is made.
 struct Core {
     engine: Engine,
-    pristine: Registers,
+    pristine: Saved,
 }
 
 impl<I: Isa> Emulated<I> {
@@ -111,7 +124,7 @@ impl<I: Isa> Emulated<I> {
         let (nvm, mailbox) = (Buffer::new(NVM), Buffer::new(PAGE));
         let peripherals: Vec<_> = I::PERIPHERALS.iter().map(|_| Buffer::new(PAGE)).collect();
         let core = |detail| -> Result<Core> {
-            let mut engine = Engine::new(I::engine(engine::Watch::new::<I>())?, detail)?;
+            let mut engine = Engine::new::<I>(I::engine(engine::Watch::new::<I>())?, detail)?;
             engine.map(map.code.into(), &code, Prot::READ | Prot::EXEC)?;
             engine.map(map.ram.into(), &ram, Prot::READ | Prot::WRITE)?;
             engine.map(map.nvm.into(), &nvm, Prot::READ | Prot::WRITE)?;
@@ -179,17 +192,14 @@ impl<I: Isa> Machine for Emulated<I> {
         self.ran(boot, ended)
     }
 
-    fn preempted(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Option<Ran> {
+    fn preempted(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Ran {
         let boot = &Boot {
             detail: true,
             ..*boot
         };
-        if I::TIMER == 0 {
-            return None;
-        }
         let start = self.reset(boot);
         let ended = self.slow.engine.run_with(start, boot.limit, instants, log);
-        Some(self.ran(boot, ended))
+        self.ran(boot, ended)
     }
 
     fn traced(&mut self, boot: &Boot<'_>, instants: &[u64]) -> Vec<Traced> {

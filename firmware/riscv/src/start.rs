@@ -5,11 +5,12 @@ use relume_suite::{abi, machine};
 
 unsafe extern "C" {
     fn image() -> !;
-    fn trap();
+    fn vectors();
 }
 
-// The first instruction, then RAM, as a program finds it. A trap keeps the registers that a call
-// may change.
+// The first instruction, then RAM, as a program finds it. The vectors: one entry for exceptions,
+// then one for each interrupt; 3 is the software's, 7 the timer's. A trap keeps the registers that
+// a call may change.
 global_asm!(
     ".section .start,\"ax\",@progbits
     .global reset
@@ -35,8 +36,24 @@ global_asm!(
         unimp
 
     .section .text.trap,\"ax\",@progbits
-    .balign 4
-    .global trap
+    .option push
+    .option norvc
+    .balign 64
+    .global vectors
+    vectors:
+        j trap
+        j trap
+        j trap
+        j {software}
+        j trap
+        j trap
+        j trap
+        j trap
+        j trap
+        j trap
+        j trap
+        j trap
+    .option pop
     trap:
         addi sp, sp, -64
         sw ra, 0(sp)
@@ -74,7 +91,8 @@ global_asm!(
         lw a7, 60(sp)
         addi sp, sp, 64
         mret
-    .section .text"
+    .section .text",
+    software = sym machine::software,
 );
 
 /// The timer of QEMU's CLINT, 10 MHz.
@@ -82,6 +100,9 @@ const MTIMECMP: *mut u32 = 0x0200_4000 as *mut u32;
 const MTIME: *mut u32 = 0x0200_BFF8 as *mut u32;
 /// The timer's interrupt, as the core numbers causes.
 const TIMER: u32 = 0x8000_0007;
+
+/// In mtvec: each interrupt has an entry of its own.
+const VECTORED: usize = 1;
 
 /// The next interrupt; an instruction takes a nanosecond under QEMU's icount.
 fn arm(period: u16) {
@@ -96,8 +117,8 @@ fn arm(period: u16) {
 
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
-    // SAFETY: the trap's address is aligned, and it keeps all registers.
-    unsafe { asm!("csrw mtvec, {0}", in(reg) trap as *const () as usize) };
+    // SAFETY: the vectors are aligned, and what they lead to keeps all registers.
+    unsafe { asm!("csrw mtvec, {0}", in(reg) vectors as *const () as usize | VECTORED) };
     if let Some(period) = machine::timer() {
         arm(period);
         // SAFETY: what the timer does touches nothing of the program's but the stack.

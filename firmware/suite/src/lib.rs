@@ -38,6 +38,7 @@ pub mod planted;
 pub mod replay;
 mod scene;
 pub mod switch;
+pub mod threads;
 pub mod tx;
 
 pub use abi::code;
@@ -169,7 +170,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 25] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 26] {
     [
         nvmem::group(),
         tx::group(),
@@ -195,6 +196,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 25] {
         checkpoint::group(),
         checkpoint::interrupt_group(),
         switch::group(),
+        threads::group(),
         planted::group(),
     ]
 }

@@ -15,6 +15,10 @@ pub use checkpoint::svcall;
 #[cfg(all(target_arch = "arm", target_abi = "eabihf"))]
 pub use crate::switch::pendsv;
 
+/// What a RISC-V core's vectors have for the software interrupt.
+#[cfg(target_arch = "riscv32")]
+pub use crate::switch::software;
+
 /// The failure model of this machine's memory.
 #[cfg(target_arch = "msp430")]
 pub type Model = nvmem::InOrder16;

@@ -33,6 +33,7 @@ pub const fn group<M: Mapped>() -> Group<M> {
 }
 
 /// A planted bug.
+#[derive(Debug)]
 pub struct Bug {
     /// The mailbox's argument.
     pub number: u16,
@@ -45,6 +46,8 @@ pub struct Bug {
     pub what: &'static str,
     /// The machines on which a cut must show it; on the others the code happens to be right.
     pub on: &'static [&'static str],
+    /// It takes an interrupt and a cut to show it: neither alone does.
+    pub both: bool,
 }
 
 const MERGED: u16 = 1;
@@ -55,13 +58,38 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 20] = [
+pub const BUGS: [Bug; 23] = [
     Bug {
         number: crate::switch::REGISTER_LOST,
         group: "switch",
         scenario: "two_threads",
         what: "a context switch that loses a register",
-        on: &["arm"],
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::threads::BOTH_IN,
+        group: "threads",
+        scenario: "letters",
+        what: "a lock that lets two threads in: one of them commits what the other one has not",
+        on: &["arm", "riscv", "msp430"],
+        both: true,
+    },
+    Bug {
+        number: crate::threads::ANNOUNCED,
+        group: "threads",
+        scenario: "letters",
+        what: "a thread announces a letter to another one before its transaction is committed",
+        on: &["arm", "riscv", "msp430"],
+        both: true,
+    },
+    Bug {
+        number: crate::threads::UNMASKED,
+        group: "threads",
+        scenario: "letters",
+        what: "a pool whose critical sections mask no interrupt",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: MERGED,
@@ -69,6 +97,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "dirty_flag",
         what: "plain stores: the one that clears the flag is merged with the one that sets it",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: UNORDERED,
@@ -76,6 +105,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "erase_first",
         what: "no barrier: a volatile store orders no plain one, and the first of two is left out",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: REGISTER,
@@ -83,6 +113,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "serve",
         what: "the commit word stays in a register until the second request, after the first was written to the mailbox",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: WIDE,
@@ -90,6 +121,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "number_and_check",
         what: "a u32 as a commit word: two stores on a 16-bit machine",
         on: &["msp430"],
+        both: false,
     },
     Bug {
         number: PAIR,
@@ -97,6 +129,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "number_and_check",
         what: "a struct of two u16 as a commit word: two stores, whatever its size",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: REVERSED,
@@ -104,6 +137,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "last_to_first",
         what: "plain stores from the last to the first: the loop becomes a copy from the first to the last",
         on: &["arm", "riscv"],
+        both: false,
     },
     Bug {
         number: joined::EARLY,
@@ -111,6 +145,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "step_join",
         what: "what is staged with a step is finished before the step is committed",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: joined::UNASKED,
@@ -118,6 +153,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "step_join",
         what: "lists are opened without asking which step is committed",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: heap_driver::POSTED,
@@ -125,6 +161,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "write",
         what: "the heap's record that something changes is written after the first change",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: heap_driver::OVERTAKEN,
@@ -132,6 +169,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "write",
         what: "the record of a persist is written before the last of its data",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: heap_driver::OVERTAKEN,
@@ -139,6 +177,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "queue",
         what: "the record of a queue's persist is written before the last of its data",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: heap_driver::OVERTAKEN,
@@ -146,6 +185,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "trees_interrupted",
         what: "the record of a persist that an interrupt makes is written before the last of its data",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: crate::checkpoint::FORGOTTEN,
@@ -153,6 +193,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "fram",
         what: "a register that a call must keep is not what it was when the checkpoint was taken",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: crate::checkpoint::NO_FPU,
@@ -160,6 +201,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "fram",
         what: "the FPU's registers are not what they were when the checkpoint was taken",
         on: &["arm"],
+        both: false,
     },
     Bug {
         number: crate::checkpoint::OWN_STACK,
@@ -167,6 +209,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "fram",
         what: "the state is loaded by a function that runs on the stack which it writes to",
         on: &["arm", "riscv", "msp430", "armv6m"],
+        both: false,
     },
     Bug {
         number: crate::checkpoint::EARLY,
@@ -174,6 +217,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "fram",
         what: "a checkpoint before the restore: all results are right, and nothing is ever restored",
         on: &["arm", "riscv", "msp430", "armv6m"],
+        both: false,
     },
     Bug {
         number: crate::checkpoint::EARLY,
@@ -181,6 +225,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "handler",
         what: "a program that a handler has kept begins anew",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: crate::checkpoint::FORGOTTEN,
@@ -188,6 +233,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "handler",
         what: "registers are not brought back in a handler",
         on: &["arm", "riscv", "msp430"],
+        both: false,
     },
     Bug {
         number: crate::checkpoint::NO_FPU,
@@ -195,6 +241,7 @@ pub const BUGS: [Bug; 20] = [
         scenario: "handler",
         what: "registers of the FPU are not brought back in a handler",
         on: &["arm"],
+        both: false,
     },
 ];
 

@@ -9,16 +9,31 @@
 //! whatever is under way in one of them when the other runs, and whenever the power is cut: each
 //! record holds what its thread has told, or one more.
 //!
-//! On a Cortex-M the switch is the handler of PendSV. The threads have the process stack, handlers
-//! the main one, and the timer's interrupt is the more urgent one, so that it also comes in the
-//! middle of a switch. On other machines, and on a host, the threads run one after the other.
+//! | machine | the switch is | the timer's interrupt |
+//! |---|---|---|
+//! | Cortex-M4 | the handler of PendSV; handlers have a stack of their own | is more urgent: it also comes in the middle of a switch |
+//! | RV32IMC | the handler of the software interrupt; a thread's registers are on its stack | comes in the middle of a switch, because that enables it |
+//! | MSP430 | a call, also from the timer's handler | is masked in a switch |
+//!
+//! On a host there are no interrupts: the threads take turns.
 
 #[cfg(all(target_os = "none", target_abi = "eabihf"))]
 mod cortex_m;
+#[cfg(target_arch = "msp430")]
+mod msp430;
+#[cfg(all(target_os = "none", target_arch = "riscv32"))]
+mod riscv;
+
+#[cfg(all(target_os = "none", target_abi = "eabihf"))]
+use cortex_m as core_of;
 #[cfg(all(target_os = "none", target_abi = "eabihf"))]
 pub use cortex_m::pendsv;
-#[cfg(all(target_os = "none", target_abi = "eabihf"))]
-use cortex_m::run;
+#[cfg(target_arch = "msp430")]
+use msp430 as core_of;
+#[cfg(all(target_os = "none", target_arch = "riscv32"))]
+use riscv as core_of;
+#[cfg(all(target_os = "none", target_arch = "riscv32"))]
+pub use riscv::software;
 
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use ::nvmem::{Record, Region};
@@ -62,21 +77,68 @@ fn count<M: Mapped>(scene: &Scene<'_, M>, own: &mut Region<'_, M>, thread: u16) 
 fn two_threads<M: Mapped>(scene: &mut Scene<'_, M>) {
     let region = scene.region();
     let scene = &*scene;
-    let ended = [Cell::new(false), Cell::new(false)];
     let life = |thread: u16| {
         let from = region.base().wrapping_add(usize::from(thread) * RECORD);
         // SAFETY: a part of the region that is this thread's alone. The region itself is not used
         // meanwhile.
         let own = unsafe { Region::<M>::from_raw(from, from.wrapping_add(RECORD)) };
         count(scene, &mut ok!(scene, own), thread);
-        ended[usize::from(thread)].set(true);
+        Turn::Ended
     };
-    run(scene, [&|| life(0), &|| life(1)], &ended[1]);
+    run(scene, [&|| life(0), &|| life(1)]);
     check!(scene, (0..2).all(|t| scene.read_cell(t) == last(scene, t)));
 }
 
-/// One thread after the other.
-#[cfg(not(all(target_os = "none", target_abi = "eabihf")))]
-fn run<M: Mapped>(_: &Scene<'_, M>, threads: [&dyn Fn(); 2], _: &Cell<bool>) {
-    threads.into_iter().for_each(|t| t());
+/// What a thread has done when its function returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// An operation. It goes on.
+    Done,
+    /// Nothing: it waits for the other one.
+    Waits,
+    /// All of its operations.
+    Ended,
+}
+
+/// Runs two threads until both have ended. Each is a function that is called again and again.
+///
+/// **Preempted** by the timer's interrupt anywhere outside of critical sections, on a machine.
+#[cfg(any(
+    target_abi = "eabihf",
+    target_arch = "msp430",
+    all(target_os = "none", target_arch = "riscv32")
+))]
+pub(crate) fn run<M: Mapped>(scene: &Scene<'_, M>, threads: [&dyn Fn() -> Turn; 2]) {
+    let ended = Cell::new(false);
+    let live = |thread: &dyn Fn() -> Turn| {
+        let mut turns = 5;
+        loop {
+            match thread() {
+                Turn::Done => {}
+                Turn::Waits => core_of::wait(&mut turns),
+                Turn::Ended => return,
+            }
+        }
+    };
+    let [first, second] = threads;
+    let both: [&dyn Fn(); 2] = [&|| live(first), &|| {
+        live(second);
+        ended.set(true);
+    }];
+    core_of::run(scene, both, &ended);
+}
+
+/// Runs two threads until both have ended: they take turns.
+#[cfg(not(any(
+    target_abi = "eabihf",
+    target_arch = "msp430",
+    all(target_os = "none", target_arch = "riscv32")
+)))]
+pub(crate) fn run<M: Mapped>(_: &Scene<'_, M>, threads: [&dyn Fn() -> Turn; 2]) {
+    let ended = threads.map(|_| Cell::new(false));
+    while !ended.iter().all(Cell::get) {
+        for (thread, ended) in threads.iter().zip(&ended).filter(|t| !t.1.get()) {
+            ended.set(thread() == Turn::Ended);
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::armv7m as exceptions;
 use super::engine::{Engine, Exception, NOWHERE, Watch, error};
 use super::{At, Emulated, Ended, Isa, stopped};
 use crate::image::Image;
-use crate::machine::Garbage;
+use crate::machine::{Garbage, Registers};
 use crate::state::Log;
 use anyhow::Result;
 use capstone::prelude::*;
@@ -114,15 +114,24 @@ impl<const V6: bool> Isa for CortexM<V6> {
         }
     }
 
-    const TIMER: u32 = exceptions::TIMER;
+    const CONTROLS: &'static [u64] = &[0xE000_E000];
+
+    fn stored(uc: &mut Unicorn<'_, Watch>, at: u64, value: u32) {
+        exceptions::stored(uc.get_data_mut(), at, value);
+    }
+
+    fn elapse(uc: &mut Unicorn<'_, Watch>) {
+        uc.get_data_mut().signals |= exceptions::TIMER;
+    }
 
     fn due(uc: &Unicorn<'_, Watch>) -> Option<u32> {
         exceptions::due(uc)
     }
 
-    fn traced(uc: &Unicorn<'_, Watch>) -> [u32; 17] {
+    fn traced(uc: &Unicorn<'_, Watch>) -> Registers {
         let all = [&GENERAL[..13], &[R::SP, R::LR, R::PC, R::XPSR]].concat();
-        std::array::from_fn(|i| uc.reg_read(all[i]).map_or(0, |v| v as u32))
+        let read = |r: &R| uc.reg_read(*r).map_or(0, |v| v as u32);
+        std::array::from_fn(|i| all.get(i).map_or(0, read))
     }
 
     fn trapped(number: u32) -> Option<Exception> {

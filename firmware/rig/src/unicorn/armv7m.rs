@@ -192,7 +192,8 @@ pub fn enter(uc: &mut Uc<'_>, number: u32, back: u32, lazy: bool) -> Option<u64>
     let process = thread && control & SPSEL != 0;
     // The programs that run here on the main stack have used the FPU, and may have its registers in
     // use when CONTROL.FPCA says nothing of it, because a handler has put them there.
-    let extended = fpu(uc) && (control & FPCA != 0 || thread && !process);
+    let in_use = thread && !process && !uc.get_data().compared();
+    let extended = fpu(uc) && (control & FPCA != 0 || in_use);
     let (sp, xpsr) = (get(uc, R::SP), get(uc, R::XPSR) & !IF_THEN);
     let size = if extended { EXTENDED } else { BASIC };
     let frame = sp.checked_sub(size)? & !7;

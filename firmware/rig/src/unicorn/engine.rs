@@ -1,7 +1,7 @@
 //! One engine with its hooks.
 
 use super::{Buffer, Isa};
-use crate::machine::{End, Fault, FaultKind, Traced};
+use crate::machine::{End, Fault, FaultKind, LATE, Registers, Traced};
 use crate::state::{Log, MAILBOX, NVM, When};
 use anyhow::{Result, anyhow};
 use relume_suite::abi::{self, cell};
@@ -11,9 +11,6 @@ use unicorn_engine::{HookType, MemType, Prot, Unicorn, uc_error};
 pub const PAGE: usize = 4096;
 /// No program jumps here.
 pub const NOWHERE: u64 = 0xFFFF_FFF0;
-
-/// The system control space of a Cortex-M. Other machines have nothing there.
-const CONTROL_SPACE: u64 = 0xE000_E000;
 
 /// What the hooks see and keep.
 pub struct Watch {
@@ -46,11 +43,14 @@ pub struct Watch {
     pub signals: u32,
     /// Exceptions whose handlers have begun and not ended, the last one last.
     pub active: Vec<u32>,
-    timer: u32,
+    /// The timer of a RISC-V core.
+    pub clint: super::riscv::Clint,
+    elapse: fn(&mut Unicorn<'_, Watch>),
+    wake: fn(&mut Unicorn<'_, Watch>) -> Option<u64>,
     due: fn(&Unicorn<'_, Watch>) -> Option<u32>,
     /// The core's registers before each instruction, if they are asked for.
     trace: Option<Vec<Traced>>,
-    traced: fn(&Unicorn<'_, Watch>) -> [u32; 17],
+    traced: fn(&Unicorn<'_, Watch>) -> Registers,
 }
 
 impl Watch {
@@ -78,7 +78,9 @@ impl Watch {
             instants: Vec::new(),
             signals: 0,
             active: Vec::new(),
-            timer: I::TIMER,
+            clint: super::riscv::Clint::default(),
+            elapse: I::elapse,
+            wake: I::wake,
             due: I::due,
             trace: None,
             traced: I::traced,
@@ -88,6 +90,21 @@ impl Watch {
     /// Whether it stops at every instruction.
     pub fn detail(&self) -> bool {
         self.detail
+    }
+
+    /// Whether this run is compared with another emulator's.
+    pub fn compared(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Instructions before the one that runs, with detail.
+    pub fn ended(&self) -> u64 {
+        self.before
+    }
+
+    /// Whether an instant is left, which comes next.
+    pub fn next_instant(&mut self) -> bool {
+        self.instants.pop().is_some()
     }
 
     /// The instruction or block before which it stopped.
@@ -125,7 +142,7 @@ pub fn error(e: uc_error) -> anyhow::Error {
 
 impl Engine {
     /// Sets the hooks.
-    pub fn new(mut uc: Unicorn<'static, Watch>, detail: bool) -> Result<Self> {
+    pub fn new<I: Isa>(mut uc: Unicorn<'static, Watch>, detail: bool) -> Result<Self> {
         uc.get_data_mut().detail = detail;
         let map = uc.get_data().map;
         uc.add_block_hook(1, 0, |uc, at, size| {
@@ -149,7 +166,7 @@ impl Engine {
             uc.add_code_hook(1, 0, |uc, at, _| {
                 // Unicorn does not show what a condition skips; a core fetches it, and it counts.
                 let n = instructions_between(uc, uc.get_data().pc, at as u32);
-                let w = uc.get_data_mut();
+                let mut w = uc.get_data_mut();
                 if w.end.is_some() {
                     // Refused before, between a condition and what it rules.
                     let _ = uc.emu_stop();
@@ -157,12 +174,19 @@ impl Engine {
                 }
                 w.before += u64::from(n);
                 w.pc = at as u32;
-                while w.instants.last().is_some_and(|i| *i <= w.before) {
-                    w.instants.pop();
-                    w.signals |= w.timer;
-                }
-                if w.before < w.limit && w.signals != 0 && take_pending(uc) {
-                    return;
+                let before_limit = w.before < w.limit;
+                for late in [0, LATE] {
+                    let come = |i: &u64| i & LATE == late && i & !LATE <= w.before;
+                    let came = w.instants.iter().rev().take_while(|i| come(i)).count();
+                    w.instants.truncate(w.instants.len() - came);
+                    let elapse = w.elapse;
+                    (0..came).for_each(|_| elapse(uc));
+                    w = uc.get_data_mut();
+                    let takes = late == 0 || came > 0;
+                    if takes && before_limit && w.signals != 0 && take_pending(uc) {
+                        return;
+                    }
+                    w = uc.get_data_mut();
                 }
                 if uc.get_data().trace.is_some() {
                     let registers = (uc.get_data().traced)(uc);
@@ -205,16 +229,30 @@ impl Engine {
         };
         watch(map.nvm, 0, NVM)?;
         watch(map.mailbox, NVM, MAILBOX)?;
-        uc.add_mem_hook(
-            HookType::MEM_WRITE,
-            CONTROL_SPACE,
-            CONTROL_SPACE + PAGE as u64 - 1,
-            |uc, _, at, _, value| {
-                super::armv7m::stored(uc.get_data_mut(), at, value as u32);
-                true
-            },
-        )
-        .map_err(error)?;
+        for at in I::CONTROLS {
+            uc.add_mem_hook(
+                HookType::MEM_WRITE,
+                *at,
+                at + PAGE as u64 - 1,
+                |uc, _, at, _, value| {
+                    I::stored(uc, at, value as u32);
+                    true
+                },
+            )
+            .map_err(error)?;
+        }
+        if let (Some(at), true) = (I::CLOCK, detail) {
+            uc.add_mem_hook(
+                HookType::MEM_READ,
+                at,
+                at + PAGE as u64 - 1,
+                |uc, _, at, _, _| {
+                    I::loaded(uc, at);
+                    true
+                },
+            )
+            .map_err(error)?;
+        }
         uc.add_mem_hook(HookType(0x3F0), 1, 0, |uc, kind, at, _, _| {
             let w = uc.get_data_mut();
             let jump = (w.trapped)(at as u32 | 1);
@@ -285,6 +323,7 @@ impl Engine {
         w.instants = instants.iter().rev().copied().collect();
         w.active.clear();
         w.signals = 0;
+        w.clint = Default::default();
         self.resume(start, NOWHERE, (0, limit), log)
     }
 
@@ -326,7 +365,17 @@ impl Engine {
         while self.uc.get_data().end.is_none() {
             let next = match self.uc.get_data_mut().pending.take() {
                 Some(x) => self.exception(x),
-                None => break,
+                None => match (self.uc.get_data().wake)(&mut self.uc) {
+                    None => break,
+                    Some(next) => {
+                        // The block was counted whole.
+                        let pc = self.uc.get_data().pc;
+                        let n = instructions_between(&self.uc, pc, next as u32);
+                        let w = self.uc.get_data_mut();
+                        w.count = w.before + u64::from(n);
+                        Some(next)
+                    }
+                },
             };
             let Some(next) = next else {
                 self.uc.get_data_mut().fault(FaultKind::Exception, 0);

@@ -85,7 +85,7 @@ fn on_tick() {
 
 /// Waits for the other thread. The time until the switch differs from call to call, so that the
 /// timer also comes in the middle of one.
-fn wait(turns: &mut u32) {
+pub(super) fn wait(turns: &mut u32) {
     *turns = (*turns + 7) % 32;
     for _ in 0..*turns {
         // SAFETY: it does nothing.
