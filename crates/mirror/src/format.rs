@@ -51,7 +51,10 @@ impl Sizes {
         while !lcm.is_multiple_of(4) {
             lcm += word;
         }
-        assert!(lcm as usize <= PIECE, "the medium's word has more than 256 bytes");
+        assert!(
+            lcm as usize <= PIECE,
+            "the medium's word has more than 256 bytes"
+        );
         let header = HEADER.next_multiple_of(lcm);
         let markers = match c.erase {
             Some(_) => 2 * marker_size(c),

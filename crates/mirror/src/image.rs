@@ -33,7 +33,9 @@ unsafe impl Send for Image<'_> {}
 impl<'m> Image<'m> {
     /// The image in the first half of the memory, and its region. `None` if it has no words, or too
     /// many.
-    pub(crate) fn new<M: Model>(memory: &'m mut [MaybeUninit<u64>]) -> Option<(Self, Region<'m, M>)> {
+    pub(crate) fn new<M: Model>(
+        memory: &'m mut [MaybeUninit<u64>],
+    ) -> Option<(Self, Region<'m, M>)> {
         let half = memory.len() / 2;
         let (first, second) = memory.split_at_mut_checked(half)?;
         let region = Region::<M>::new(first);
@@ -74,6 +76,9 @@ impl<'m> Image<'m> {
     fn wanted(&self, i: usize, scratch: &Range<usize>) -> u32 {
         debug_assert!(i < self.words());
         if scratch.contains(&i) {
+            if planted!("nv-mirror/scratch-not-cleared") {
+                return self.shadow.get(i).copied().unwrap_or(0);
+            }
             return 0;
         }
         // SAFETY: invariant "At rest": inside the image, and its owner is borrowed mutably.

@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg_attr(not(any(feature = "instrument", feature = "sabotage")), no_std)]
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
 
 // Its file is that of `blocking`; its functions are `async` by a macro.
 #[allow(clippy::duplicate_mod, clippy::manual_async_fn)]

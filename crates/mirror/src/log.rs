@@ -177,3 +177,6 @@ impl Log {
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,6 +221,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
         self.log.tail.map_or(0, |t| t.end - t.at)
     }
 
+    /// The medium, for what a driver does beside reads and writes. Write nothing to the log's range.
+    pub fn medium_mut(&mut self) -> &mut D {
+        &mut self.medium
+    }
+
     /// Gives the medium back. What is not durable is lost.
     pub fn close(self) -> D {
         self.medium
@@ -245,9 +250,13 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 return wait!(self.begin(scratch));
             }
             // Until the record is complete, the segment is closed.
-            self.log.tail = None;
+            if !planted!("nv-mirror/goes-on-after-error") {
+                self.log.tail = None;
+            }
             let tail = wait!(self.write_record(tail, false, scratch))?;
-            wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
+            if !planted!("nv-mirror/no-flush") {
+                wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
+            }
             self.log.tail = Some(tail);
             Ok(())
         })
@@ -481,6 +490,9 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let first = self.log.newest(CONFIRMED).is_none()
                 && self.log.newest(MARKED) == Some(last)
                 && self.log.number(last) == 1;
+            if planted!("nv-mirror/first-save-goes-on") {
+                return Ok(false);
+            }
             Ok(first && wait!(self.is_blank_but_last())?)
         })
     }
@@ -532,10 +544,33 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let mut base = false;
             while let Some(next) = wait!(self.load_record(&mut reader, tail))? {
                 base = true;
+                if planted!("nv-mirror/record-read-twice") {
+                    wait!(self.read_again(tail, next.at)).map_err(MirrorError::Medium)?;
+                }
                 tail = next;
                 reader.skip_to(tail.at);
             }
             Ok(base.then_some(tail))
+        })
+    }
+
+    /// A planted bug: takes over the words of a second read, which nobody checks.
+    fn read_again(&mut self, tail: Tail, end: u32) -> output!(Result<(), D::Error>) {
+        steps!({
+            let mut reader = Reader::new(Tail { end, ..tail });
+            let mut run = 0..0;
+            while let Some(word) = wait!(reader.next(&mut self.medium))? {
+                let (from, len) = (word as usize & 0xFFFF, word as usize >> 16);
+                if let Some(i) = run.next() {
+                    self.image.put(i, word);
+                    self.image.accept(i..i + 1);
+                } else if len == 0 || from + len > self.image.words() {
+                    break;
+                } else {
+                    run = from..from + len;
+                }
+            }
+            Ok(())
         })
     }
 
@@ -555,7 +590,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let (mut low, mut high) = (words, 0);
             let mut run = 0..0;
             loop {
-                let Some(word) = wait!(reader.next(&mut self.medium)).map_err(MirrorError::Medium)?
+                let Some(word) =
+                    wait!(reader.next(&mut self.medium)).map_err(MirrorError::Medium)?
                 else {
                     break;
                 };
@@ -695,7 +731,9 @@ impl Reader {
             }
             let from = self.rest.start;
             let word = self.bytes.get(from..from + 4);
-            let word = word.filter(|_| self.rest.len() >= 4).and_then(|w| w.first_chunk());
+            let word = word
+                .filter(|_| self.rest.len() >= 4)
+                .and_then(|w| w.first_chunk());
             self.rest.start = (from + 4).min(self.rest.end);
             Ok(word.map(|w| u32::from_le_bytes(*w)))
         })

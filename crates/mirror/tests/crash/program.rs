@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use nv_mirror::{Config, Mirror, MirrorError};
 use nvmem::device::Medium;
-use nvmem::{InOrder32, Persist};
+use nvmem::{InOrder32, Persist, Region};
 use pmem_tx::{PBox, Pool};
 use powerfail::World;
 
@@ -44,7 +44,7 @@ pub fn look(pool: &mut Nodes<'_>) -> u32 {
         .tx(|tx, node| {
             let node = node.get(tx);
             let n = node.count;
-            assert_eq!(node.sum, n * (n + 1) / 2, "a mixture");
+            assert_eq!(node.sum, n.wrapping_mul(n + 1) / 2, "a mixture");
             let mut at = node.queue.as_ref();
             for k in (n.saturating_sub(1).max(1)..=n).rev() {
                 let item = at.expect("two numbers").get(tx);
@@ -82,6 +82,22 @@ pub fn step(pool: &mut Nodes<'_>) {
     .unwrap();
 }
 
+/// The pool in this region. Its sequence numbers wrap after seven transactions.
+pub fn open_pool(region: Region<'_, InOrder32>) -> Nodes<'_> {
+    let small = pmem_tx::Config {
+        seq_bits: 3,
+        ..pmem_tx::Config::SMALL
+    };
+    let pool = Nodes::open_with(region, &small, |_| {
+        Ok(Node {
+            count: 0,
+            sum: 0,
+            queue: None,
+        })
+    });
+    pool.expect("only a power cut stops it")
+}
+
 /// Opens mirror and pool, checks them, and counts up to `last`. Saves after every `every`-th step.
 pub fn run<D: Medium>(
     mut nv: D,
@@ -94,18 +110,7 @@ pub fn run<D: Medium>(
     let mut memory = MEMORY;
     let (mut mirror, region) =
         Mirror::open(&mut nv, all, &config, &mut memory).expect("only a power cut stops it");
-    let small = pmem_tx::Config {
-        seq_bits: 3,
-        ..pmem_tx::Config::SMALL
-    };
-    let pool = Nodes::open_with(region, &small, |_| {
-        Ok(Node {
-            count: 0,
-            sum: 0,
-            queue: None,
-        })
-    });
-    let mut pool = pool.expect("only a power cut stops it");
+    let mut pool = open_pool(region);
     let n = look(&mut pool);
     let p = world.get();
     assert!(p.seen <= n && n <= p.tried, "{n} is there, {p:?}");
