@@ -72,3 +72,32 @@ impl<D: Medium> Medium for Failing<D> {
         self.medium.flush().map_err(|_| Failed)
     }
 }
+
+/// Counts what is written, read and erased.
+#[derive(Debug, Default)]
+pub struct Counting<D> {
+    pub medium: D,
+    pub written: u64,
+    pub read: u64,
+    pub erases: u64,
+}
+
+impl<D: Medium> Medium for Counting<D> {
+    type Error = D::Error;
+    const CONTRACT: Contract = D::CONTRACT;
+    fn capacity(&self) -> u32 {
+        self.medium.capacity()
+    }
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
+        self.read += buf.len() as u64;
+        self.medium.read(at, buf)
+    }
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), D::Error> {
+        self.written += bytes.len() as u64;
+        self.medium.write(at, bytes)
+    }
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), D::Error> {
+        self.erases += u64::from((to - from) / D::CONTRACT.erase_size());
+        self.medium.erase(from, to)
+    }
+}
