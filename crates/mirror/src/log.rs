@@ -163,6 +163,15 @@ impl Log {
         best.unwrap_or(last)
     }
 
+    /// Whether a segment is erased before the target begins to count. In a blank range, only the
+    /// target is: if another erase were cut, a later boot could find other data, and no segment.
+    pub(crate) fn is_erased_before(&self, s: u8, target: u8) -> bool {
+        let unseen = self.level(s) == UNREADABLE
+            && !self.is_blank()
+            && !planted!("nv-mirror/unseen-not-erased");
+        (s == target || unseen) && !self.is_erased(s)
+    }
+
     /// Whether this boot has erased the segment and not written it.
     pub(crate) fn is_erased(&self, s: u8) -> bool {
         self.erased >> s & 1 != 0

@@ -270,10 +270,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let Range { start, end } = self.log.range(target);
             if Self::FLASH {
                 for s in 0..self.log.count {
-                    let unseen = self.log.level(s) == UNREADABLE
-                        && !self.log.is_blank()
-                        && !planted!("nv-mirror/unseen-not-erased");
-                    if (s == target || unseen) && !self.log.is_erased(s) {
+                    if self.log.is_erased_before(s, target) {
                         wait!(self.wipe(s))?;
                     }
                 }
@@ -444,7 +441,6 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     level = match progress {
                         Progress::Confirmed => CONFIRMED,
                         Progress::Marked => MARKED,
-                        _ if planted!("nv-mirror/marker-not-needed") => MARKED,
                         _ => UNREADABLE,
                     };
                 }
@@ -544,9 +540,6 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let mut base = false;
             while let Some(next) = wait!(self.load_record(&mut reader, tail))? {
                 base = true;
-                if planted!("nv-mirror/record-read-twice") {
-                    wait!(self.read_again(tail, next.at)).map_err(MirrorError::Medium)?;
-                }
                 tail = next;
                 reader.skip_to(tail.at);
             }
@@ -555,15 +548,14 @@ impl<'m, D: Medium> Mirror<'m, D> {
     }
 
     /// A planted bug: takes over the words of a second read, which nobody checks.
-    fn read_again(&mut self, tail: Tail, end: u32) -> output!(Result<(), D::Error>) {
+    fn read_again(&mut self, tail: Tail) -> output!(Result<(), D::Error>) {
         steps!({
-            let mut reader = Reader::new(Tail { end, ..tail });
+            let mut reader = Reader::new(tail);
             let mut run = 0..0;
             while let Some(word) = wait!(reader.next(&mut self.medium))? {
-                let (from, len) = (word as usize & 0xFFFF, word as usize >> 16);
+                let (from, len) = ((word & 0xFFFF) as usize, (word >> 16) as usize);
                 if let Some(i) = run.next() {
                     self.image.put(i, word);
-                    self.image.accept(i..i + 1);
                 } else if len == 0 || from + len > self.image.words() {
                     break;
                 } else {
@@ -601,7 +593,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     high = i + 1;
                     continue;
                 }
-                let (from, len) = (word as usize & 0xFFFF, word as usize >> 16);
+                let (from, len) = ((word & 0xFFFF) as usize, (word >> 16) as usize);
                 if len > 0 {
                     if from < run.end || len > words || from > words - len {
                         break;
@@ -616,6 +608,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     break;
                 }
                 let check = crc.finish();
+                if planted!("nv-mirror/record-read-twice") {
+                    self.image.reject(low..high);
+                    wait!(self.read_again(tail)).map_err(MirrorError::Medium)?;
+                }
                 self.image.accept(low..high);
                 let at = Self::SIZES.padded(reader.position() - tail.at) + tail.at;
                 return Ok(Some(Tail {

@@ -12,6 +12,8 @@ use std::vec::Vec;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Segment {
     number: u32,
+    /// The order in which segments were truly begun.
+    age: u32,
     /// The level that is certain; after a cut erase, the highest that may be read.
     level: u8,
     /// The program of the next marker word was cut.
@@ -22,6 +24,7 @@ struct Segment {
 
 const BLANK: Segment = Segment {
     number: 0,
+    age: 0,
     level: 0,
     torn: false,
     erasing: false,
@@ -53,26 +56,24 @@ impl Segment {
     }
 }
 
-/// The segments, and the number of the durable one.
+/// The segments, and the age of the durable one.
 type State = (Vec<Segment>, u32);
 
-/// With small numbers, in an order that does not matter.
+/// With small numbers and ages, in an order that does not matter.
 fn normal(segments: &[Segment], durable: u32) -> State {
-    let mut numbers: Vec<u32> = segments
-        .iter()
-        .filter(|s| s.highest() > 0)
-        .map(|s| s.number)
-        .collect();
-    numbers.push(durable);
-    numbers.sort_unstable();
-    numbers.dedup();
-    let rank = |n: u32| numbers.iter().position(|m| *m == n).unwrap() as u32 + 1;
+    let written = || segments.iter().filter(|s| s.highest() > 0);
+    let least = written().map(|s| s.number).min().unwrap_or(1);
+    let mut ages: Vec<u32> = written().map(|s| s.age).chain([durable]).collect();
+    ages.sort_unstable();
+    ages.dedup();
+    let rank = |n: u32| ages.iter().position(|m| *m == n).unwrap() as u32 + 1;
     let mut segments: Vec<Segment> = segments
         .iter()
         .map(|s| match s.highest() {
             0 => BLANK,
             _ => Segment {
-                number: rank(s.number),
+                number: s.number - least + 1,
+                age: rank(s.age),
                 ..*s
             },
         })
@@ -85,16 +86,15 @@ fn normal(segments: &[Segment], durable: u32) -> State {
 fn is_safe((segments, durable): &State) -> bool {
     segments
         .iter()
-        .any(|s| s.number >= *durable && !s.erasing && s.level >= MARKED)
+        .any(|s| s.age >= *durable && !s.erasing && s.level >= MARKED)
 }
 
 /// Begins a segment as `Mirror::begin` does; `out` gets the states that cuts leave.
 fn begin(log: &mut Log, now: &mut [Segment], durable: u32, out: &mut Vec<State>) -> u32 {
     let target = log.target();
-    let number = now.iter().map(|s| s.number).max().unwrap().max(durable) + 1;
+    let age = now.iter().map(|s| s.age).max().unwrap().max(durable) + 1;
     for s in 0..log.count {
-        let unseen = log.level(s) == UNREADABLE;
-        if (s == target || unseen) && !log.is_erased(s) {
+        if log.is_erased_before(s, target) {
             let mut cut = now.to_vec();
             cut[usize::from(s)] = cut[usize::from(s)].erase_cut();
             out.push(normal(&cut, durable));
@@ -104,7 +104,12 @@ fn begin(log: &mut Log, now: &mut [Segment], durable: u32, out: &mut Vec<State>)
         }
     }
     log.set_erased(target, false);
-    let mut new = Segment { number, ..BLANK };
+    let number = log.next_number().wrapping_sub(WRAP);
+    let mut new = Segment {
+        number,
+        age,
+        ..BLANK
+    };
     for level in 0..CONFIRMED {
         new.level = level;
         new.torn = true;
@@ -114,7 +119,7 @@ fn begin(log: &mut Log, now: &mut [Segment], durable: u32, out: &mut Vec<State>)
     (new.level, new.torn) = (CONFIRMED, false);
     now[usize::from(target)] = new;
     log.set(target, CONFIRMED, number.wrapping_add(WRAP));
-    number
+    age
 }
 
 /// Numbers on the medium wrap in the middle of a chain.
@@ -141,7 +146,7 @@ fn boot((segments, durable): &State, cut: &mut Vec<State>, saved: &mut Vec<State
             }
         }
         match log.newest(MARKED) {
-            Some(s) if segments[usize::from(s)].number >= *durable => {}
+            Some(s) if segments[usize::from(s)].age >= *durable => {}
             _ => return false,
         }
         let mut now = segments.clone();
@@ -160,6 +165,7 @@ fn cuts_to_a_loss(count: u8, most: u32) -> Option<u32> {
     let mut first = std::vec![BLANK; usize::from(count)];
     first[0] = Segment {
         number: 1,
+        age: 1,
         level: CONFIRMED,
         ..BLANK
     };
@@ -173,7 +179,9 @@ fn cuts_to_a_loss(count: u8, most: u32) -> Option<u32> {
             continue;
         }
         let (mut cut, mut saved) = (Vec::new(), Vec::new());
-        assert!(boot(&state, &mut cut, &mut saved), "{state:?}");
+        if !boot(&state, &mut cut, &mut saved) {
+            loss = Some(loss.map_or(n, |l: u32| l.min(n)));
+        }
         let cut = cut.into_iter().map(|s| (s, n + 1));
         for (s, n) in cut.chain(saved.into_iter().map(|s| (s, 0))) {
             if !is_safe(&s) {

@@ -7,7 +7,7 @@
 mod media;
 mod program;
 
-use media::{Bytes2, Bytes4, HalfPages, Pages, used};
+use media::{Bytes2, Bytes4, Bytes32, HalfPages, Pages, used};
 use nv_mirror::Config;
 use nvmem::Buffered32;
 use powerfail::{BufferedNor, EveryEvents, Mapped, Mram16, Simulated, SpiFram};
@@ -78,6 +78,13 @@ fn flash_by_2_bytes() {
 #[cfg_attr(miri, ignore = "two cuts deep")]
 fn flash_by_4_bytes() {
     campaign!(Simulated::<Bytes4>::new(3 * 1024).refusal_fails(), THREE, 3, every 1, depth 1, 300);
+}
+
+/// A record has several words, and the last one holds content too.
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn flash_by_32_bytes() {
+    campaign!(Simulated::<Bytes32>::new(3 * 1024).refusal_fails(), THREE, 3, every 1, depth 2, 3000);
 }
 
 #[test]

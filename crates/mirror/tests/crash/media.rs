@@ -31,6 +31,8 @@ impl<const ERASE: u32, const WORD: u32, const ERASED: u8> Chip for Small<ERASE, 
 pub type Bytes2 = Small<1024, 2, 0xFF>;
 /// As an nRF52: words of 4 bytes.
 pub type Bytes4 = Small<1024, 4, 0xFF>;
+/// Words of 32 bytes, as an STM32H7.
+pub type Bytes32 = Small<1024, 32, 0xFF>;
 /// As an STM32L1 by half pages: words of 128 bytes, erased to zero.
 pub type HalfPages = Small<1536, 128, 0x00>;
 /// Words of 256 bytes, the longest there are.
