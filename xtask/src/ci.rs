@@ -6,7 +6,7 @@ pub mod deny;
 pub mod packages;
 
 use crate::project::{Project, nightly};
-use crate::run::Run;
+use crate::run::{Run, task};
 use crate::shard::Shard;
 use crate::{boards, consumers, demo, machine, msp430, qemu};
 use anyhow::Result;
@@ -42,17 +42,17 @@ const STEPS: [&str; 26] = [
     "firmware",
     "crosscheck",
     "arithmetic",
-    "system-msp430",
-    "system-qemu",
-    "boards",
     "machine",
-    "demo",
     "msrv",
     "publish",
     "choices",
     "sizes",
     "sabotage",
     "evaluate",
+    "boards",
+    "system-msp430",
+    "system-qemu",
+    "demo",
     "miri",
     "fuzz",
     "deny",
@@ -94,17 +94,9 @@ pub fn run(a: Args) -> Result<()> {
         msp430::crosscheck(&ctx.project, ctx.long, s)
     });
     run.step("arithmetic", None, |s| msp430::arithmetic(&ctx.project, s));
-    run.step("system-msp430", None, |s| {
-        msp430::kills(&ctx.project, ctx.long, s)
-    });
-    run.step("system-qemu", None, |s| {
-        qemu::kills(&ctx.project, ctx.long, s)
-    });
-    run.step("boards", None, |s| boards::check(&ctx.project, ctx.long, s));
     run.step("machine", None, |s| {
         machine::check(&ctx.project, ctx.long, s)
     });
-    run.step("demo", None, |s| demo::check(&ctx.project, s));
     run.step("msrv", None, |s| packages::msrv(&ctx, s));
     run.step("publish", None, |s| packages::publish(&ctx, s));
     if ctx.long || chosen("choices") {
@@ -112,7 +104,15 @@ pub fn run(a: Args) -> Result<()> {
     }
     run.step("sizes", None, |s| checks::sizes(&ctx, s));
     run.step("sabotage", None, |s| deep::sabotage(&ctx, s));
-    run.step("evaluate", None, deep::evaluate);
+    run.side_by_side(vec![
+        task("evaluate", deep::evaluate),
+        task("boards", |s| boards::check(&ctx.project, ctx.long, s)),
+        task("system-msp430", |s| {
+            msp430::kills(&ctx.project, ctx.long, s)
+        }),
+        task("system-qemu", |s| qemu::kills(&ctx.project, ctx.long, s)),
+        task("demo", |s| demo::check(&ctx.project, s)),
+    ]);
     let budget = (!ctx.long).then_some(Duration::from_secs(1800));
     run.step("miri", budget, |s| deep::miri(&ctx, s));
     run.step("fuzz", None, |s| deep::fuzz(&ctx, s));
@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn every_step_can_be_chosen() {
         let source = include_str!("ci.rs");
-        let calls = source.split(concat!("run.", "step(")).skip(1);
+        let source = source.replace(concat!("run.", "step("), concat!("ta", "sk("));
+        let calls = source.split(concat!("ta", "sk(")).skip(1);
         let names = calls.filter_map(|c| c.split('"').nth(1));
         assert_eq!(names.collect::<Vec<_>>(), STEPS);
     }

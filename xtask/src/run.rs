@@ -2,11 +2,12 @@
 
 use crate::project::in_ci;
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// `cargo` as from a shell: without the variables of the cargo that runs this program.
@@ -238,11 +239,26 @@ impl<S: Into<String>> From<S> for Outcome {
     }
 }
 
-/// The steps of a run, their times and their ends.
+/// A step that may run beside others: its name and what it does.
+pub type Task<'a> = (
+    &'static str,
+    Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>,
+);
+
+/// A step for [`Run::side_by_side`].
+pub fn task<'a, O: Into<Outcome>>(
+    name: &'static str,
+    f: impl FnOnce(&Step) -> Result<O> + Send + 'a,
+) -> Task<'a> {
+    (name, Box::new(|s| f(s).map(Into::into)))
+}
+
+/// The steps of a run and their ends.
 pub struct Run {
     logs: PathBuf,
     only: Vec<String>,
-    steps: Vec<(String, f64, End)>,
+    bars: MultiProgress,
+    steps: Vec<(String, End)>,
     start: Instant,
 }
 
@@ -252,9 +268,14 @@ impl Run {
         Run {
             logs,
             only,
+            bars: MultiProgress::new(),
             steps: Vec::new(),
             start: Instant::now(),
         }
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|o| o == name)
     }
 
     /// Runs one step. A failed step is reported at once, and the run goes on.
@@ -264,15 +285,46 @@ impl Run {
         budget: Option<Duration>,
         f: impl FnOnce(&Step) -> Result<O>,
     ) {
-        let group = name.split(' ').next().unwrap_or(name);
-        if !self.only.is_empty() && !self.only.iter().any(|o| o == group || o == name) {
-            return;
+        if self.wants(name) {
+            let end = self.one(name, budget, f);
+            self.steps.push((name.to_owned(), end));
         }
+    }
+
+    /// Runs steps that keep one core busy each: two at a time, the first ones first.
+    pub fn side_by_side(&mut self, tasks: Vec<Task<'_>>) {
+        let wanted = tasks.into_iter().filter(|(name, _)| self.wants(name));
+        let waiting = Mutex::new(wanted.collect::<Vec<_>>().into_iter());
+        let ended = Mutex::new(Vec::new());
+        let worker = || {
+            loop {
+                let next = waiting.lock().expect("no step panics with it").next();
+                let Some((name, f)) = next else { return };
+                let end = self.one(name, None, f);
+                let mut ended = ended.lock().expect("no step panics with it");
+                ended.push((name.to_owned(), end));
+            }
+        };
+        std::thread::scope(|s| {
+            s.spawn(worker);
+            s.spawn(worker);
+        });
+        let ended = ended.into_inner().expect("no step panics with it");
+        self.steps.extend(ended);
+    }
+
+    fn one<O: Into<Outcome>>(
+        &self,
+        name: &str,
+        budget: Option<Duration>,
+        f: impl FnOnce(&Step) -> Result<O>,
+    ) -> End {
         let mut step = Step::alone(
             self.logs
                 .join(format!("{}.log", name.replace([' ', '/'], "-"))),
             name,
         );
+        step.bar = self.bars.add(step.bar.clone());
         let start = Instant::now();
         step.deadline = budget.map(|b| start + b);
         let result = f(&step).map(Into::into);
@@ -283,8 +335,9 @@ impl Run {
             Ok(Outcome::Skipped(r)) => ("SKIPPED", r.clone(), End::Skipped(r)),
             Err(e) => ("FAILED", format!("\n{e:#}\n"), End::Failed),
         };
-        println!("{word:>7}  {seconds:7.1} s  {name}  {remark}");
-        self.steps.push((name.to_owned(), seconds, end));
+        self.bars
+            .suspend(|| println!("{word:>7}  {seconds:7.1} s  {name}  {remark}"));
+        end
     }
 
     /// Prints what failed and what was skipped.
@@ -294,7 +347,7 @@ impl Run {
         let mut failed = Vec::new();
         let mut skipped = Vec::new();
         let mut passed = 0;
-        for (name, _, end) in &self.steps {
+        for (name, end) in &self.steps {
             match end {
                 End::Passed => passed += 1,
                 End::Failed => failed.push(name.as_str()),

@@ -16,7 +16,7 @@ pub enum Error {
     PoolFull,
     /// An array index was out of range. Recorded.
     Index,
-    /// The step sent more than the outbox holds. Recorded.
+    /// The step's messages did not fit into the outbox, behind those that wait. Recorded.
     OutboxFull,
     /// The token of an outer transaction was used while a nested one was open. Recorded.
     OuterTransaction,
@@ -111,9 +111,9 @@ impl core::fmt::Display for Error {
                 "the table has no room for the record: increase bytes, or put steps into a loop"
             }
             Error::LoopTooLong => "the loop has more iterations than its counter holds",
-            Error::OutboxFull => "the step sends more than the outbox holds: increase outbox_bytes",
+            Error::OutboxFull => "the outbox has no room for the step's messages: some wait, or outbox_bytes is too small",
             Error::TooManyHandles => "a step can consume at most 8 handles",
-            Error::LoopInterrupted => "an error or a panic left a loop, an outlet or a join: open the region again to continue",
+            Error::LoopInterrupted => "an error or a panic left a loop, an outlet or a join: the runtime has stopped until the next open",
             Error::Other => "the step failed for a reason that the table cannot record",
         })
     }
@@ -226,7 +226,8 @@ pub enum OpenError {
     Config(ConfigItem),
     /// The region is smaller than the configuration and the root need.
     TooSmall {
-        /// A sufficient length in bytes. If not even the table fits, the length of the table.
+        /// A sufficient length in bytes. If not even the table fits, the next length that it fits
+        /// in; the pool needs more.
         needed: usize,
     },
     /// The table belongs to another version of the program. [`Options`](crate::Options) lists the
@@ -300,7 +301,10 @@ impl core::fmt::Display for OpenError {
             ),
             OpenError::Config(why) => write!(f, "bad configuration: {why}"),
             OpenError::TooSmall { needed } => {
-                write!(f, "the region is too small: {needed} bytes are needed")
+                write!(
+                    f,
+                    "the region is too small: at least {needed} bytes are needed"
+                )
             }
             OpenError::OtherVersion { recorded } => write!(
                 f,

@@ -185,13 +185,16 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+// The bound on `E` is that of the function: so the compiler says how to meet it, also to a program
+// that names the runtime's type before.
+impl<'m, R: Persist, M: Model, E> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
     /// Like [`Replay::open`], for a program with an environment: its drivers, which the program
     /// sets up at each boot. The runtime lends `env` to [inputs](Replay::input), to the bodies of
-    /// loops ([`Replay::env`]) and, as the [`Outlet`], to outputs. A step does not get it.
+    /// loops ([`Replay::env`]) and, as the [`Outlet`], to outputs. A step does not get it. If the
+    /// program sends nothing, write `impl Outlet for Drivers {}`.
     ///
     /// The environment is volatile: after a boot it is as the program has made it, although calls
     /// are bypassed. So it holds nothing that a program carries from one call to the next. A
@@ -208,6 +211,7 @@ where
         init: F,
     ) -> Result<Self, OpenFailure<'m, M>>
     where
+        E: Outlet,
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
         let mut place = MaybeUninit::uninit();
@@ -216,7 +220,12 @@ where
         // else refers to `place`.
         Ok(unsafe { place.assume_init() })
     }
+}
 
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
     /// The program's environment, between two calls: its drivers, to switch something or to wait.
     ///
     /// What is done here is done again in each boot until the program has passed all records. To
@@ -630,16 +639,15 @@ pub(crate) fn read_geometry<M: Model>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
 ) -> Result<(Geometry, bool), OpenError> {
-    let blank = match superblock::probe_view(region, sb) {
-        superblock::State::Ready(stored) => {
-            if let Err(other) = stored.agrees(sb, param::STORED) {
-                return Err(mismatch_error(&stored, sb, other));
-            }
-            false
-        }
-        state => needs_format(state)?,
-    };
-    Ok((geometry(region, &sb.params)?, blank))
+    let state = superblock::probe_view(region, sb);
+    if let superblock::State::Ready(stored) = &state
+        && let Err(other) = stored.agrees(sb, param::STORED)
+    {
+        return Err(mismatch_error(stored, sb, other));
+    }
+    // Before the state: a region that is shorter than a superblock reads as foreign.
+    let geo = geometry(region, &sb.params)?;
+    Ok((geo, needs_format(state)?))
 }
 
 /// Whether a region must be formatted, given the state of its superblock.
@@ -658,7 +666,9 @@ fn geometry<M: Model>(region: &Region<'_, M>, params: &[u32; 8]) -> Result<Geome
     let geo = Geometry::new::<M>(params).map_err(OpenError::Config)?;
     // Some bytes must remain for the pool.
     if region.len() <= geo.len {
-        return Err(OpenError::TooSmall { needed: geo.len });
+        return Err(OpenError::TooSmall {
+            needed: geo.len + 8,
+        });
     }
     Ok(geo)
 }

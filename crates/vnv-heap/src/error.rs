@@ -12,8 +12,9 @@ use nvmem::LayoutMismatch;
 pub enum Error<E> {
     /// A guard holds the object in a way that excludes this use.
     Busy,
-    /// The medium has no space left, or no free entry in its table. With the snapshot promise a
-    /// commit may free some.
+    /// The medium has no space left, or no free entry in its table of
+    /// [`Config::objects`](crate::Config::objects), or a queue has no free place. With the snapshot
+    /// promise a commit may free space on the medium.
     Full,
     /// Everything that could be evicted is pinned, or the object is larger than the RAM.
     RamFull,
@@ -41,7 +42,7 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Busy => f.write_str("another guard holds the object"),
-            Error::Full => f.write_str("the medium is full"),
+            Error::Full => f.write_str("the queue, the medium or its table of objects is full"),
             Error::RamFull => {
                 f.write_str("no space in RAM: all objects are pinned, or the object is too large")
             }

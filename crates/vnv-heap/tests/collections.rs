@@ -73,6 +73,7 @@ impl Model {
         match op {
             0 | 1 => {
                 let element = [a as u8; 24];
+                assert_eq!(root.queue.is_full(), self.queue.len() == 10);
                 let pushed = root.queue.push(heap, element);
                 if self.queue.len() < 10 {
                     pushed.unwrap();

@@ -121,7 +121,7 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     .into())
 }
 
-/// Each target for 20 seconds from seeds that are made anew, and how many inputs were run.
+/// Each target for 10 seconds from seeds that are made anew, and how many inputs were run.
 pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     if ctx.nightly.is_none() || !has_program("cargo-fuzz") {
         let how =
@@ -141,7 +141,7 @@ pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let mut c = fuzz(&["build", "--target-dir"]);
     c.arg(&target_dir);
     s.run(c)?;
-    let seconds = if ctx.long { 600 } else { 20 };
+    let seconds = if ctx.long { 600 } else { 10 };
     let listed = s.run(fuzz(&["list"]))?;
     let mut report = Vec::new();
     let mine = |(i, name)| ctx.shard.is_none_or(|s| s.takes(i)).then_some(name);

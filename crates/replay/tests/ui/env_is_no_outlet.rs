@@ -11,4 +11,11 @@ fn boot(region: Region<'_, InOrder32>) {
     let devices = Devices { sensor: 1 };
     let _ = Replay::<u32, _, _>::open_with(region, Options::default(), devices, |_| Ok(0));
 }
+
+type Runtime<'m> = Replay<'m, u32, InOrder32, Devices>;
+
+fn boot_named(region: Region<'_, InOrder32>) {
+    let devices = Devices { sensor: 1 };
+    let _ = Runtime::open_with(region, Options::default(), devices, |_| Ok(0));
+}
 fn main() {}

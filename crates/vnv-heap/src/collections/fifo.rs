@@ -92,6 +92,11 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         self.len == 0
     }
 
+    /// Whether [`push`](Fifo::push) answers [`Error::Full`] because each place holds an element.
+    pub const fn is_full(&self) -> bool {
+        self.len >= self.ring.count()
+    }
+
     /// The most elements it can hold.
     pub const fn capacity(&self) -> u16 {
         self.ring.count()
@@ -106,14 +111,14 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
     ///
     /// **Power loss**: it is in the queue from the persist or commit on that saves the object with
     /// the queue. **Cost**: nothing is read; objects that must leave RAM are written back.
-    /// **Errors**: [`Error::Full`] when the queue is full; as
+    /// **Errors**: [`Error::Full`] when the queue [is full](Fifo::is_full); as
     /// [`Heap::get_mut`](crate::Heap::get_mut). The value is returned, and the queue is unchanged.
     pub fn push<H: HeapOf<'h, B>>(
         &mut self,
         heap: &H,
         value: T,
     ) -> Result<(), Rejected<T, H::Error>> {
-        if self.len >= self.ring.count() {
+        if self.is_full() {
             let error = Error::Full;
             return Err(Rejected { error, value });
         }
@@ -149,9 +154,9 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         Ok(value)
     }
 
-    /// Drops the oldest element, even if it is damaged. Objects that it owned are unreachable, and
-    /// freed by the next open. **Cost**: none; with the snapshot promise it writes 2 bytes and
-    /// reads 12 if the element was changed and not written yet.
+    /// Drops the oldest element, even if it is damaged; this cannot fail. Objects that it owned are
+    /// unreachable, and the next open frees them. **Cost**: none; with the snapshot promise it
+    /// writes 2 bytes and reads 12 if the element was changed and not written yet.
     pub fn skip<H: HeapOf<'h, B>>(&mut self, heap: &H) {
         if self.len > 0 {
             heap.unrooted().forget_chunk(&self.ring, self.head);
