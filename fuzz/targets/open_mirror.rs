@@ -1,5 +1,5 @@
-//! Any bytes as a mirror's log, on each kind of medium: `open` gives an error value, or a mirror and
-//! a region with a pool that work.
+//! Any bytes as a mirror's log, on each kind of medium: `open` gives an error value, or a mirror
+//! and a region with a pool that work.
 
 #![no_main]
 

@@ -119,7 +119,7 @@ fn runs_outside_of_the_image() {
         &[104 | 1 << 16, 7][..],
         &[103 | 2 << 16, 7, 8],
         &[0xFFFF | 0xFFFF << 16],
-        &[0 | 105 << 16],
+        &[105 << 16],
         // Not in order.
         &[5 | 1 << 16, 7, 4 | 1 << 16, 9],
         // No run, but an offset.
