@@ -56,7 +56,11 @@ fn run<D: Medium<Error: Debug>>(
     change(image(&mut nv));
     if let Some(n) = count(&mut nv) {
         for more in 1..4 {
-            assert_eq!(count(&mut nv), Some(n.wrapping_add(more)), "a save was lost");
+            assert_eq!(
+                count(&mut nv),
+                Some(n.wrapping_add(more)),
+                "a save was lost"
+            );
         }
     }
 }

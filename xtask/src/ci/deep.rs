@@ -62,7 +62,7 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
     ("checkpoint", &["--test", "images", "damage"]),
     ("checkpoint", &["--test", "log", "another_program"]),
     ("checkpoint", &["--test", "soundness", "table"]),
-    ("nv-mirror", &["--lib", "--test", "basic", "--test", "hostile"]),
+    ("nv-mirror", &["--test", "basic", "a_pool"]),
     ("spi-fram", &["--lib", "--test", "bus", "--test", "parts"]),
     ("powerfail", &["--test", "mapped", "two_"]),
 ];
