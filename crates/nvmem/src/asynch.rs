@@ -57,8 +57,9 @@ macro_rules! wait {
 mod level;
 #[path = "level/log.rs"]
 mod log;
+#[doc(hidden)]
 #[path = "marker/io.rs"]
-mod marker;
+pub mod marker;
 #[path = "record/value.rs"]
 mod record;
 #[path = "record/ring.rs"]

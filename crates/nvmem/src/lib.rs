@@ -38,6 +38,7 @@ mod postcard;
 pub mod ram;
 pub mod record;
 mod region;
+pub mod rest;
 #[doc(hidden)]
 pub mod sabotage;
 pub mod sequence;

@@ -43,9 +43,11 @@ use crate::blocking::marker as io;
 use crate::device::{Contract, Medium};
 
 pub use crate::blocking::marker::{all_bytes_are, is_blank, kill, order, read};
+#[doc(hidden)]
+pub use crate::blocking::marker::{read_progress, write_marker};
 
 /// The most bytes that one call here reads or writes: the largest word of a medium.
-pub(crate) const PIECE: usize = 256;
+pub const PIECE: usize = 256;
 
 /// The unit of offsets and lengths: the least common multiple of the read size, the write size and
 /// the atomic unit.

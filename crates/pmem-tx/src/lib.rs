@@ -12,6 +12,7 @@ mod layout;
 mod pool;
 mod ptr;
 mod resolved;
+mod rest;
 mod shared;
 mod tx;
 mod walk;

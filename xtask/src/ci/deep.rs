@@ -62,6 +62,7 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
     ("checkpoint", &["--test", "images", "damage"]),
     ("checkpoint", &["--test", "log", "another_program"]),
     ("checkpoint", &["--test", "soundness", "table"]),
+    ("nv-mirror", &["--test", "basic", "a_pool"]),
     ("spi-fram", &["--lib", "--test", "bus", "--test", "parts"]),
     ("powerfail", &["--test", "mapped", "two_"]),
 ];

@@ -1,0 +1,24 @@
+//! The blocking form: see `nvmem`'s `blocking`. The same file is compiled here over [`Medium`] and
+//! in [`asynch`](crate::asynch) over [`AsyncMedium`](nvmem::device::AsyncMedium).
+
+use nvmem::device::Medium;
+use nvmem::marker;
+
+macro_rules! output {
+    ($t:ty) => {
+        $t
+    };
+}
+macro_rules! steps {
+    ($b:block) => {
+        $b
+    };
+}
+macro_rules! wait {
+    ($e:expr) => {
+        $e
+    };
+}
+
+#[path = "mirror.rs"]
+pub mod mirror;

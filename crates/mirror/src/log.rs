@@ -1,0 +1,192 @@
+//! Which segments count, and which one is written next.
+//!
+//! ```text
+//!            level
+//! unreadable   0    no header, or no marker: does not count
+//! marked       1    its marker reads as written: the base image is complete
+//! confirmed    2    marker and confirmation read as written: the marker is stable
+//! ```
+//!
+//! Without unstable words a header is written last, so a segment is unreadable or confirmed.
+//!
+//! # Why it is safe on flash
+//!
+//! *Durable* is what a boot saved and no cut interrupted. It lies in a segment that this boot
+//! completed, so all words of it are stable, and each later boot reads it as confirmed. A later
+//! boot may find newer segments, whose writing was cut. Nothing outside has seen what is in them.
+//! So a boot may use any segment that is not older than the durable one, but must not erase that
+//! one.
+//!
+//! - A boot uses the newest segment that is at least marked, and whose base image is intact. If its
+//!   marker was begun, its base image is complete and stable.
+//! - Before it shows anything, it completes a segment of its own. So what it read from words that
+//!   may be unstable does not matter to later boots. In this boot, records follow that segment.
+//! - It never erases the newest segment that reads as confirmed. Of the others it takes one with
+//!   the lowest level, and of those the oldest.
+//! - It erases the other unreadable segments before the marker of its own. One of them may be torn
+//!   so that this boot cannot see it, and have the same number.
+//!
+//! A cut in a confirmation may read as confirmed at one boot and not at the next. With words that
+//! fall so each time, several such cuts in a row can lose the durable segment. The rule above was
+//! searched against all such chains: with `n` segments, each chain of `2 * n - 2` cuts without a
+//! completed save is survived. docs/FAILURE-MODEL.md has the table.
+
+use crate::format::MAX_SEGMENTS;
+use core::ops::Range;
+use nvmem::planted;
+use nvmem::sequence::is_newer;
+
+pub(crate) const UNREADABLE: u8 = 0;
+pub(crate) const MARKED: u8 = 1;
+pub(crate) const CONFIRMED: u8 = 2;
+
+/// The segments, and where the next record goes.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub start: u32,
+    /// Bytes of a segment.
+    pub segment: u32,
+    pub count: u8,
+    /// A bit for each segment that this boot has erased and not written.
+    erased: u8,
+    levels: [u8; MAX_SEGMENTS as usize],
+    numbers: [u32; MAX_SEGMENTS as usize],
+    /// The highest number that was seen or given out; `None` on a blank medium.
+    highest: Option<u32>,
+    /// Where the next record goes; `None` if the next save begins a segment.
+    pub tail: Option<Tail>,
+}
+
+/// The end of the records of the open segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tail {
+    pub at: u32,
+    /// The end of the segment.
+    pub end: u32,
+    /// The check of the last record.
+    pub check: u32,
+}
+
+impl Log {
+    pub(crate) fn new(start: u32, segment: u32, count: u8) -> Log {
+        Log {
+            start,
+            segment,
+            count,
+            erased: 0,
+            levels: [UNREADABLE; MAX_SEGMENTS as usize],
+            numbers: [0; MAX_SEGMENTS as usize],
+            highest: None,
+            tail: None,
+        }
+    }
+
+    /// Where a segment lies.
+    pub(crate) fn range(&self, s: u8) -> Range<u32> {
+        let at = self.start + u32::from(s) * self.segment;
+        at..at + self.segment
+    }
+
+    pub(crate) fn level(&self, s: u8) -> u8 {
+        self.levels.get(usize::from(s)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn number(&self, s: u8) -> u32 {
+        self.numbers.get(usize::from(s)).copied().unwrap_or(0)
+    }
+
+    /// A header with this number was read or is being written.
+    pub(crate) fn set(&mut self, s: u8, level: u8, number: u32) {
+        if let Some(l) = self.levels.get_mut(usize::from(s)) {
+            *l = level;
+        }
+        if let Some(n) = self.numbers.get_mut(usize::from(s)) {
+            *n = number;
+        }
+        if self.highest.is_none_or(|h| is_newer(number, h)) {
+            self.highest = Some(number);
+        }
+    }
+
+    /// The segment does not count.
+    pub(crate) fn drop(&mut self, s: u8) {
+        if let Some(l) = self.levels.get_mut(usize::from(s)) {
+            *l = UNREADABLE;
+        }
+    }
+
+    /// Whether no segment was found.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.highest.is_none()
+    }
+
+    pub(crate) fn next_number(&self) -> u32 {
+        self.highest.map_or(1, |h| h.wrapping_add(1))
+    }
+
+    /// The newest segment of at least this level.
+    pub(crate) fn newest(&self, level: u8) -> Option<u8> {
+        let all = (0..self.count).filter(|s| self.level(*s) >= level);
+        all.reduce(|a, b| {
+            if is_newer(self.number(b), self.number(a)) {
+                b
+            } else {
+                a
+            }
+        })
+    }
+
+    /// The segment that the next save begins.
+    pub(crate) fn target(&self) -> u8 {
+        let last = self.count - 1;
+        if self.is_blank() {
+            // What others wrote usually begins at the start, and stays recognisable.
+            return last;
+        }
+        let kept = if planted!("nv-mirror/keeps-newest-marked") {
+            self.newest(MARKED)
+        } else {
+            self.newest(CONFIRMED)
+        };
+        let others = (0..self.count).filter(|s| Some(*s) != kept);
+        let best = others.reduce(|a, b| {
+            let (la, lb) = (self.level(a), self.level(b));
+            let better = if la != lb && !planted!("nv-mirror/oldest-first") {
+                lb < la
+            } else if lb == UNREADABLE {
+                self.is_erased(b) && !self.is_erased(a)
+            } else {
+                is_newer(self.number(a), self.number(b))
+            };
+            if better { b } else { a }
+        });
+        best.unwrap_or(last)
+    }
+
+    /// Whether a segment is erased before the target begins to count. In a blank range, only the
+    /// target is: if another erase were cut, a later boot could find other data, and no segment.
+    pub(crate) fn is_erased_before(&self, s: u8, target: u8) -> bool {
+        let unseen = self.level(s) == UNREADABLE && !self.is_blank();
+        if unseen && s != target && planted!("nv-mirror/unseen-not-erased") {
+            return false;
+        }
+        (s == target || unseen) && !self.is_erased(s)
+    }
+
+    /// Whether this boot has erased the segment and not written it.
+    pub(crate) fn is_erased(&self, s: u8) -> bool {
+        self.erased >> s & 1 != 0
+    }
+
+    pub(crate) fn set_erased(&mut self, s: u8, erased: bool) {
+        let bit = 1 << s;
+        self.erased = if erased {
+            self.erased | bit
+        } else {
+            self.erased & !bit
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

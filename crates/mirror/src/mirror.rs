@@ -1,0 +1,741 @@
+//! The mirror: opened from its log, and saved to it.
+//!
+//! ```text
+//! durable(owner)
+//!   |  nothing changed since the last save of this boot? done
+//!   |  a segment of this boot with room?
+//!   |     yes -> append one record                                   then: flush
+//!   |     no  -> begin a segment
+//!   v
+//!  flash      1  erase unreadable segments, and the target, where this boot has not yet
+//!             2  header, base image
+//!             3  marker, confirmation                                then: flush
+//!
+//!  no erase   1  base image
+//!             2  header                                              then: flush
+//! ```
+//!
+//! | cut in | the next boot finds |
+//! |---|---|
+//! | an erase, a header, a base image | the last save; the segment that is begun does not count |
+//! | a marker, a confirmation | the last save, or this one |
+//! | a record | the last save, or this one |
+//! | flush, or after it | this save |
+//!
+//! [The log](crate::log) says why the next boot's choice is safe.
+
+use super::{Medium, marker};
+use crate::config::{Config, Durability};
+use crate::error::MirrorError;
+use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, Shape, Sizes, record_bytes};
+use crate::image::Image;
+use crate::log::{CONFIRMED, Log, MARKED, Tail, UNREADABLE};
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use nvmem::crc::Crc32;
+use nvmem::marker::{Marker, PIECE, Progress, erased};
+use nvmem::rest::AtRest;
+use nvmem::{Model, Region, planted};
+
+/// A region in RAM whose content lives in a log on a medium. See [the crate](crate).
+pub struct Mirror<'m, D> {
+    medium: D,
+    image: Image<'m>,
+    log: Log,
+    shape: Shape,
+    durability: Durability,
+    /// Commits that were not saved.
+    unsaved: u32,
+}
+
+impl<'m, D: Medium> Mirror<'m, D> {
+    const SIZES: Sizes = Sizes::of(&D::CONTRACT);
+    const FLASH: bool = D::CONTRACT.erase.is_some();
+
+    /// Opens the mirror in `range` of the medium. Returns it and its region, which holds what was
+    /// saved last; zeros on a blank medium.
+    ///
+    /// The first half of `memory` is the region, the second half is the mirror's own. Give the
+    /// region to its owner, for example `Pool::open`, and then call [`Mirror::durable`] before the
+    /// program shows anything.
+    ///
+    /// **Power loss**: nothing is written. **Cost**: reads the headers and one segment; another
+    /// segment for each one whose writing was cut. On a medium without a log, reads the range.
+    /// **Errors**: [`MirrorError`], except [`MirrorError::OtherRegion`].
+    pub fn open<M: Model>(
+        medium: D,
+        range: Range<u32>,
+        config: &Config,
+        memory: &'m mut [MaybeUninit<u64>],
+    ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
+        steps!({
+            let (mut mirror, region) = Self::new(medium, range, config, memory)?;
+            wait!(mirror.load())?;
+            Ok((mirror, region))
+        })
+    }
+
+    /// As [`Mirror::open`], for any content of the range: what it holds is given up. The region
+    /// holds zeros.
+    ///
+    /// **Power loss**: the range holds the old log as before, no log, or parts of other data. Call
+    /// it again. **Cost**: erases the range, or writes zeros to it. **Errors**: those of
+    /// [`Mirror::open`], except for the content of the range.
+    pub fn format<M: Model>(
+        medium: D,
+        range: Range<u32>,
+        config: &Config,
+        memory: &'m mut [MaybeUninit<u64>],
+    ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
+        steps!({
+            let (mut mirror, region) = Self::new(medium, range, config, memory)?;
+            let mut newest = 0;
+            if wait!(mirror.scan()).is_ok() {
+                newest = mirror.log.newest(MARKED).unwrap_or(0);
+            }
+            let count = mirror.log.count;
+            // The newest last: an older one must not come back.
+            for i in 1..=count {
+                wait!(mirror.wipe((newest + i) % count))?;
+            }
+            mirror.log = Log::new(mirror.log.start, mirror.log.segment, count);
+            Ok((mirror, region))
+        })
+    }
+
+    fn new<M: Model>(
+        medium: D,
+        range: Range<u32>,
+        config: &Config,
+        memory: &'m mut [MaybeUninit<u64>],
+    ) -> Result<(Self, Region<'m, M>), MirrorError<D::Error>> {
+        let c = &D::CONTRACT;
+        let align = const { D::CONTRACT.alignment() };
+        let count = config.segments;
+        let least = if Self::FLASH && !planted!("nv-mirror/two-segments") {
+            3
+        } else {
+            2
+        };
+        if count < least || count > MAX_SEGMENTS {
+            return Err(MirrorError::BadSegments);
+        }
+        let (image, region) = Image::new::<M>(memory).ok_or(MirrorError::BadMemory)?;
+        let bytes = image.words() as u32 * 4;
+        if !range.start.is_multiple_of(align) || range.end > medium.capacity() {
+            return Err(MirrorError::BadRange);
+        }
+        let len = range.end.checked_sub(range.start);
+        let len = len.ok_or(MirrorError::BadRange)?;
+        let unit = lcm(align, Self::SIZES.unit);
+        let segment = len / u32::from(count) / unit * unit;
+        let least = Self::SIZES.least_segment(bytes).next_multiple_of(unit);
+        if segment < least {
+            let needed = least.saturating_mul(count.into());
+            return Err(MirrorError::TooSmall { needed });
+        }
+        let shape = Shape {
+            image: bytes,
+            segment,
+            segments: count.into(),
+            word: c.write_size as u16,
+        };
+        let mirror = Mirror {
+            medium,
+            image,
+            log: Log::new(range.start, segment, count),
+            shape,
+            durability: config.durability,
+            unsaved: 0,
+        };
+        Ok((mirror, region))
+    }
+
+    /// Makes what the owner holds durable: after this, no power cut takes it back. A program calls
+    /// it before it shows anything outside, also what it has found at boot.
+    ///
+    /// `owner` owns the region of this mirror, for example a pool. That it is borrowed mutably
+    /// proves that no transaction is open.
+    ///
+    /// **Power loss**: the last save or this one counts. **Cost**: nothing if nothing changed since
+    /// the last save of this boot. Otherwise one record: 8 bytes, and for each run of changed words
+    /// 4 bytes and the words. On flash the first save of a boot, and elsewhere one that finds no
+    /// room, begins a segment: the whole image without zeros, and on flash an erase. Compares image
+    /// and shadow twice. **Errors**: [`MirrorError::Medium`]; nothing that was durable is lost, and
+    /// the next save begins a segment. [`MirrorError::OtherRegion`].
+    pub fn durable<T: AtRest>(
+        &mut self,
+        owner: &mut T,
+    ) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            let scratch = self.scratch(owner)?;
+            wait!(self.save(&scratch))
+        })
+    }
+
+    /// Tells that a transaction of the owner was committed, and saves if
+    /// [`Config::durability`](crate::Config::durability) says so.
+    ///
+    /// **Power loss**, **Cost**, **Errors**: as for [`Mirror::durable`], or nothing is done.
+    pub fn committed<T: AtRest>(
+        &mut self,
+        owner: &mut T,
+    ) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            self.unsaved = self.unsaved.saturating_add(1);
+            let due = match self.durability {
+                Durability::BeforeOutput => u32::MAX,
+                Durability::EachCommit => 1,
+                Durability::Every(n) => n,
+            };
+            if self.unsaved < due {
+                return Ok(());
+            }
+            wait!(self.durable(owner))
+        })
+    }
+
+    /// Makes the owner's content durable, and room for one more save, so that it needs neither an
+    /// erase nor more than [`Config::worst_save`](crate::Config::worst_save). Call it when idle, if
+    /// the last save happens when the power fails.
+    ///
+    /// **Power loss**, **Errors**: as for [`Mirror::durable`]. **Cost**: begins a segment if there
+    /// is no room.
+    pub fn make_room<T: AtRest>(
+        &mut self,
+        owner: &mut T,
+    ) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            let scratch = self.scratch(owner)?;
+            wait!(self.save(&scratch))?;
+            let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
+            if self.log.tail.is_some_and(|t| t.end - t.at >= most) {
+                return Ok(());
+            }
+            wait!(self.begin(&scratch))
+        })
+    }
+
+    /// Bytes that records can still take in the open segment; 0 if the next save begins one.
+    pub fn room(&self) -> u32 {
+        self.log.tail.map_or(0, |t| t.end - t.at)
+    }
+
+    /// The medium, for what a driver does beside reads and writes. Write nothing to the log's
+    /// range.
+    pub fn medium_mut(&mut self) -> &mut D {
+        &mut self.medium
+    }
+
+    /// Gives the medium back. What is not durable is lost.
+    pub fn close(self) -> D {
+        self.medium
+    }
+
+    fn scratch<T: AtRest>(&self, owner: &mut T) -> Result<Range<usize>, MirrorError<D::Error>> {
+        let rest = owner.at_rest();
+        self.image.at_rest(&rest).ok_or(MirrorError::OtherRegion)
+    }
+
+    fn save(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            self.unsaved = 0;
+            let Some(tail) = self.log.tail else {
+                return wait!(self.begin(scratch));
+            };
+            let bytes = self.image.changed_bytes(scratch);
+            if bytes == 0 {
+                return Ok(());
+            }
+            if Self::SIZES.padded(bytes) > tail.end - tail.at {
+                return wait!(self.begin(scratch));
+            }
+            // Until the record is complete, the segment is closed.
+            if !planted!("nv-mirror/goes-on-after-error") {
+                self.log.tail = None;
+            }
+            let tail = wait!(self.write_record(tail, false, scratch))?;
+            if !planted!("nv-mirror/no-flush") {
+                wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
+            }
+            self.log.tail = Some(tail);
+            Ok(())
+        })
+    }
+
+    /// Begins a segment with all of the image.
+    fn begin(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            self.log.tail = None;
+            let target = self.log.target();
+            let Range { start, end } = self.log.range(target);
+            if Self::FLASH {
+                for s in 0..self.log.count {
+                    if self.log.is_erased_before(s, target) {
+                        wait!(self.wipe(s))?;
+                    }
+                }
+            }
+            self.log.drop(target);
+            self.log.set_erased(target, false);
+            let number = self.log.next_number();
+            self.log.set(target, UNREADABLE, number);
+            let shape = self.shape;
+            let (header, crc) = Header { number, shape }.encode();
+            let tail = Tail {
+                at: start + Self::SIZES.base,
+                end,
+                check: crc,
+            };
+            if Self::FLASH {
+                wait!(self.order())?;
+                wait!(self.write_header(start, &header))?;
+                let tail = wait!(self.write_record(tail, true, scratch))?;
+                let at = start + Self::SIZES.header;
+                let checksum = crc;
+                let marker = Marker { at, checksum };
+                wait!(marker::write_marker(&mut self.medium, marker))
+                    .map_err(MirrorError::Medium)?;
+                self.finish(target, number, tail, scratch);
+                return Ok(());
+            }
+            if planted!("nv-mirror/header-first") {
+                wait!(self.write_header(start, &header))?;
+            }
+            let tail = wait!(self.write_record(tail, true, scratch))?;
+            wait!(self.order())?;
+            wait!(self.write_header(start, &header))?;
+            wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
+            self.finish(target, number, tail, scratch);
+            Ok(())
+        })
+    }
+
+    fn finish(&mut self, target: u8, number: u32, tail: Tail, scratch: &Range<usize>) {
+        self.image.take_all(scratch);
+        self.log.set(target, CONFIRMED, number);
+        self.log.tail = Some(tail);
+    }
+
+    fn order(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({ wait!(marker::order(&mut self.medium)).map_err(MirrorError::Medium) })
+    }
+
+    /// Erases a segment, or writes zeros to it.
+    fn wipe(&mut self, s: u8) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            let Range { start, end } = self.log.range(s);
+            self.log.drop(s);
+            if Self::FLASH {
+                wait!(self.medium.erase(start, end)).map_err(MirrorError::Medium)?;
+                self.log.set_erased(s, true);
+                return wait!(self.order());
+            }
+            let zeros = [0; PIECE];
+            let most = const { PIECE as u32 / Self::SIZES.unit * Self::SIZES.unit };
+            let mut at = start;
+            while at < end {
+                let n = most.min(end - at);
+                let piece = zeros.get(..n as usize).unwrap_or_default();
+                wait!(self.medium.write(at, piece)).map_err(MirrorError::Medium)?;
+                at += n;
+            }
+            wait!(self.medium.flush()).map_err(MirrorError::Medium)
+        })
+    }
+
+    fn write_header(
+        &mut self,
+        at: u32,
+        header: &[u8; HEADER as usize],
+    ) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            let mut buf = [0; PIECE];
+            for (to, from) in buf.iter_mut().zip(header) {
+                *to = *from;
+            }
+            let bytes = buf.get(..const { Self::SIZES.header as usize });
+            wait!(self.medium.write(at, bytes.unwrap_or_default())).map_err(MirrorError::Medium)
+        })
+    }
+
+    /// Writes a record of what has changed, or a base image if it is `full`. The shadow follows.
+    fn write_record(
+        &mut self,
+        tail: Tail,
+        full: bool,
+        scratch: &Range<usize>,
+    ) -> output!(Result<Tail, MirrorError<D::Error>>) {
+        steps!({
+            let mut crc = Crc32::new().word(tail.check);
+            if planted!("nv-mirror/checks-not-chained") {
+                crc = Crc32::new();
+            }
+            let mut out = Piece {
+                at: tail.at,
+                bytes: [0; PIECE],
+                len: 0,
+            };
+            let mut run = 0..0;
+            // Runs, then a word of zero, then the check.
+            let mut ended = false;
+            loop {
+                let word = if let Some(i) = run.next() {
+                    self.image.take(i, scratch)
+                } else if ended {
+                    break;
+                } else if let Some(r) = self.image.next_run(run.end, full, scratch) {
+                    run = r;
+                    run.start as u32 | (run.len() as u32) << 16
+                } else {
+                    ended = true;
+                    0
+                };
+                crc = crc.word(word);
+                if let Some((at, bytes)) = out.push::<D>(word) {
+                    wait!(self.medium.write(at, bytes)).map_err(MirrorError::Medium)?;
+                    out.next();
+                }
+            }
+            let check = crc.finish();
+            if let Some((at, bytes)) = out.push::<D>(check) {
+                wait!(self.medium.write(at, bytes)).map_err(MirrorError::Medium)?;
+                out.next();
+            }
+            if let Some((at, bytes)) = out.last::<D>() {
+                wait!(self.medium.write(at, bytes)).map_err(MirrorError::Medium)?;
+            }
+            let at = Self::SIZES.padded(out.at + out.len as u32 - tail.at) + tail.at;
+            Ok(Tail {
+                at,
+                end: tail.end,
+                check,
+            })
+        })
+    }
+
+    /// Reads the headers.
+    fn scan(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            for s in 0..self.log.count {
+                let at = self.log.range(s).start;
+                let mut bytes = [0; HEADER as usize];
+                wait!(marker::read(&mut self.medium, at, &mut bytes))
+                    .map_err(MirrorError::Medium)?;
+                let (header, crc) = match Header::decode(&bytes) {
+                    Decoded::Nothing => continue,
+                    Decoded::Other(version) => {
+                        return Err(MirrorError::Layout(self.shape.mismatch(version, None)));
+                    }
+                    Decoded::Header(h, crc) => (h, crc),
+                };
+                if header.shape != self.shape {
+                    let other = self.shape.mismatch(bytes[3], Some(&header.shape));
+                    return Err(MirrorError::Layout(other));
+                }
+                let mut level = CONFIRMED;
+                if Self::FLASH {
+                    let at = at + Self::SIZES.header;
+                    let marker = Marker { at, checksum: crc };
+                    let progress = wait!(marker::read_progress(&mut self.medium, marker))
+                        .map_err(MirrorError::Medium)?;
+                    level = match progress {
+                        Progress::Confirmed => CONFIRMED,
+                        Progress::Marked => MARKED,
+                        _ => UNREADABLE,
+                    };
+                }
+                self.log.set(s, level, header.number);
+            }
+            Ok(())
+        })
+    }
+
+    /// Brings the newest intact segment to RAM.
+    fn load(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            wait!(self.scan())?;
+            if wait!(self.is_first_save_cut())? {
+                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                return Ok(());
+            }
+            while let Some(s) = self.log.newest(MARKED) {
+                if let Some(tail) = wait!(self.load_segment(s))? {
+                    // On flash the last record may be unstable, so this boot begins a segment.
+                    if !Self::FLASH || planted!("nv-mirror/appends-after-boot") {
+                        self.log.tail = Some(tail);
+                    }
+                    return Ok(());
+                }
+                self.image.clear();
+                if !Self::FLASH {
+                    // Its header was written last.
+                    return Err(MirrorError::Damaged);
+                }
+                self.log.drop(s);
+            }
+            wait!(self.check_blank())
+        })
+    }
+
+    /// Whether the range holds only the first segment, with a marker that may be unstable. Nothing
+    /// is durable then. The next save writes it again and touches no other segment: if that were
+    /// cut, a later boot could find other data, and no segment.
+    fn is_first_save_cut(&mut self) -> output!(Result<bool, MirrorError<D::Error>>) {
+        steps!({
+            let last = self.log.count - 1;
+            let first = self.log.newest(CONFIRMED).is_none()
+                && self.log.newest(MARKED) == Some(last)
+                && self.log.number(last) == 1;
+            if planted!("nv-mirror/first-save-goes-on") {
+                return Ok(false);
+            }
+            Ok(first && wait!(self.is_blank_but_last())?)
+        })
+    }
+
+    /// Whether all segments but the last one are blank.
+    fn is_blank_but_last(&mut self) -> output!(Result<bool, MirrorError<D::Error>>) {
+        steps!({
+            let start = self.log.start;
+            let end = self.log.range(self.log.count - 1).start;
+            let fill = const { erased(&D::CONTRACT) };
+            let mut blank = wait!(marker::all_bytes_are(&mut self.medium, start, end, fill))
+                .map_err(MirrorError::Medium)?;
+            if !blank && !Self::FLASH {
+                blank = wait!(marker::all_bytes_are(&mut self.medium, start, end, 0))
+                    .map_err(MirrorError::Medium)?;
+            }
+            Ok(blank)
+        })
+    }
+
+    /// No segment counts: whether the range is blank. The last segment may hold anything, because
+    /// the first save may have been cut there.
+    fn check_blank(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            if wait!(self.is_blank_but_last())? {
+                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                return Ok(());
+            }
+            if self.log.is_blank() {
+                return Err(MirrorError::Foreign);
+            }
+            Err(MirrorError::Damaged)
+        })
+    }
+
+    /// Reads a segment to the image. `None` if its base image is not intact.
+    fn load_segment(&mut self, s: u8) -> output!(Result<Option<Tail>, MirrorError<D::Error>>) {
+        steps!({
+            let Range { start, end } = self.log.range(s);
+            let number = self.log.number(s);
+            let shape = self.shape;
+            let (_, crc) = Header { number, shape }.encode();
+            let mut tail = Tail {
+                at: start + Self::SIZES.base,
+                end,
+                check: crc,
+            };
+            let mut reader = Reader::new(tail);
+            let mut base = false;
+            while let Some(next) = wait!(self.load_record(&mut reader, tail))? {
+                base = true;
+                tail = next;
+                reader.skip_to(tail.at);
+            }
+            Ok(base.then_some(tail))
+        })
+    }
+
+    /// A planted bug: takes over the words of a second read, which nobody checks.
+    fn read_again(&mut self, tail: Tail) -> output!(Result<(), D::Error>) {
+        steps!({
+            let mut reader = Reader::new(tail);
+            let mut run = 0..0;
+            while let Some(word) = wait!(reader.next(&mut self.medium))? {
+                let (from, len) = ((word & 0xFFFF) as usize, (word >> 16) as usize);
+                if let Some(i) = run.next() {
+                    self.image.put(i, word);
+                } else if len == 0 || from + len > self.image.words() {
+                    break;
+                } else {
+                    run = from..from + len;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads one record to the image. `None`, and the image as before, if it is none.
+    fn load_record(
+        &mut self,
+        reader: &mut Reader,
+        tail: Tail,
+    ) -> output!(Result<Option<Tail>, MirrorError<D::Error>>) {
+        steps!({
+            let words = self.image.words();
+            let mut crc = Crc32::new().word(tail.check);
+            if planted!("nv-mirror/checks-not-chained") {
+                crc = Crc32::new();
+            }
+            // What the record has written: `low..high`.
+            let (mut low, mut high) = (words, 0);
+            let mut run = 0..0;
+            loop {
+                let Some(word) =
+                    wait!(reader.next(&mut self.medium)).map_err(MirrorError::Medium)?
+                else {
+                    break;
+                };
+                crc = crc.word(word);
+                if let Some(i) = run.next() {
+                    self.image.put(i, word);
+                    high = i + 1;
+                    continue;
+                }
+                let (from, len) = ((word & 0xFFFF) as usize, (word >> 16) as usize);
+                if len > 0 {
+                    if from < run.end || len > words || from > words - len {
+                        break;
+                    }
+                    low = low.min(from);
+                    run = from..from + len;
+                    continue;
+                }
+                let check = wait!(reader.next(&mut self.medium)).map_err(MirrorError::Medium)?;
+                let mut intact = word == 0 && check == Some(crc.finish());
+                if word == 0 && planted!("nv-mirror/check-ignored") {
+                    intact = true;
+                }
+                if !intact {
+                    break;
+                }
+                let check = crc.finish();
+                if planted!("nv-mirror/record-read-twice") {
+                    self.image.reject(low..high);
+                    wait!(self.read_again(tail)).map_err(MirrorError::Medium)?;
+                }
+                self.image.accept(low..high);
+                let at = Self::SIZES.padded(reader.position() - tail.at) + tail.at;
+                return Ok(Some(Tail {
+                    at,
+                    end: tail.end,
+                    check,
+                }));
+            }
+            if !planted!("nv-mirror/torn-record-stays") {
+                self.image.reject(low..high);
+            }
+            Ok(None)
+        })
+    }
+}
+
+const fn lcm(a: u32, b: u32) -> u32 {
+    let mut all = a;
+    while !all.is_multiple_of(b) {
+        all += a;
+    }
+    all
+}
+
+/// The words of a record on their way to the medium.
+struct Piece {
+    at: u32,
+    bytes: [u8; PIECE],
+    len: usize,
+}
+
+impl Piece {
+    /// Adds a word. Returns what is to be written if the piece is full.
+    fn push<D: Medium>(&mut self, w: u32) -> Option<(u32, &[u8])> {
+        let most = const {
+            let unit = Sizes::of(&D::CONTRACT).unit as usize;
+            PIECE / unit * unit
+        };
+        if let Some(to) = self.bytes.get_mut(self.len..self.len + 4) {
+            to.copy_from_slice(&w.to_le_bytes());
+        }
+        self.len += 4;
+        if self.len < most {
+            return None;
+        }
+        Some((self.at, self.bytes.get(..self.len).unwrap_or_default()))
+    }
+
+    /// The full piece was written.
+    fn next(&mut self) {
+        self.at += self.len as u32;
+        self.len = 0;
+    }
+
+    /// The rest, with zeros up to the medium's word.
+    fn last<D: Medium>(&mut self) -> Option<(u32, &[u8])> {
+        if self.len == 0 {
+            return None;
+        }
+        let unit = const { Sizes::of(&D::CONTRACT).unit as usize };
+        let end = self.len.next_multiple_of(unit);
+        if let Some(rest) = self.bytes.get_mut(self.len..end) {
+            rest.fill(0);
+        }
+        Some((self.at, self.bytes.get(..end).unwrap_or_default()))
+    }
+}
+
+/// Reads the words of a segment, each once.
+struct Reader {
+    /// Where the next piece is read.
+    at: u32,
+    end: u32,
+    bytes: [u8; 64],
+    /// The part of the piece that was not taken yet.
+    rest: Range<usize>,
+}
+
+impl Reader {
+    fn new(tail: Tail) -> Self {
+        Reader {
+            at: tail.at,
+            end: tail.end,
+            bytes: [0; 64],
+            rest: 0..0,
+        }
+    }
+
+    /// The offset of the next word.
+    fn position(&self) -> u32 {
+        self.at - self.rest.len() as u32
+    }
+
+    /// Continues at `at`, which is not before the next word.
+    fn skip_to(&mut self, at: u32) {
+        let skip = (at - self.position()) as usize;
+        if skip <= self.rest.len() {
+            self.rest.start += skip;
+        } else {
+            (self.at, self.rest) = (at, 0..0);
+        }
+    }
+
+    /// The next word; `None` at the end of the segment.
+    fn next<D: Medium>(&mut self, medium: &mut D) -> output!(Result<Option<u32>, D::Error>) {
+        steps!({
+            if self.rest.is_empty() {
+                let n = (self.end - self.at).min(64) as usize;
+                let piece = self.bytes.get_mut(..n).unwrap_or_default();
+                wait!(marker::read(medium, self.at, piece))?;
+                self.at += n as u32;
+                self.rest = 0..n;
+            }
+            let from = self.rest.start;
+            let word = self.bytes.get(from..from + 4);
+            let word = word
+                .filter(|_| self.rest.len() >= 4)
+                .and_then(|w| w.first_chunk());
+            self.rest.start = (from + 4).min(self.rest.end);
+            Ok(word.map(|w| u32::from_le_bytes(*w)))
+        })
+    }
+}

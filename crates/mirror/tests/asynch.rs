@@ -1,0 +1,176 @@
+//! The async form: the same bytes as the blocking form, and futures that are dropped at any point.
+
+mod support;
+
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use nv_mirror::{Config, Mirror, asynch};
+use nvmem::device::{AsyncMedium, Contract, Medium};
+use nvmem::ram::{RamFram, RamNor};
+use nvmem::{InOrder32, Region};
+use support::MEMORY;
+
+const THREE: Config = Config {
+    segments: 3,
+    ..Config::DEFAULT
+};
+
+/// A medium whose operations each wait once before they begin and once after half of a write.
+#[derive(Clone)]
+struct Slow<D>(D);
+
+async fn wait_once() {
+    let mut waited = false;
+    core::future::poll_fn(|_| {
+        if core::mem::replace(&mut waited, true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+impl<D: Medium> AsyncMedium for Slow<D> {
+    type Error = D::Error;
+    const CONTRACT: Contract = D::CONTRACT;
+    fn capacity(&self) -> u32 {
+        self.0.capacity()
+    }
+    async fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
+        wait_once().await;
+        self.0.read(at, buf)
+    }
+    async fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), D::Error> {
+        wait_once().await;
+        let word = D::CONTRACT.write_size as usize;
+        let (first, second) = bytes.split_at(bytes.len() / 2 / word * word);
+        self.0.write(at, first)?;
+        wait_once().await;
+        self.0.write(at + first.len() as u32, second)
+    }
+    async fn erase(&mut self, from: u32, to: u32) -> Result<(), D::Error> {
+        wait_once().await;
+        self.0.erase(from, to)
+    }
+}
+
+/// Polls at most so often, then drops the future.
+fn polled<T>(future: impl Future<Output = T>, most: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..most {
+        if let Poll::Ready(t) = future.as_mut().poll(&mut context) {
+            return Some(t);
+        }
+    }
+    None
+}
+
+fn done<T>(future: impl Future<Output = T>) -> T {
+    polled(future, 100_000).expect("it ends")
+}
+
+fn set(region: &mut Region<'_, InOrder32>, word: usize, value: u32) {
+    // SAFETY: invariant "Inside the region": a word of the region, and no reference to it exists.
+    unsafe { region.store(word * 4, value) }
+}
+
+fn get(region: &Region<'_, InOrder32>, word: usize) -> u32 {
+    // SAFETY: invariant "Inside the region": a word of the region, which is initialised.
+    unsafe { region.load(word * 4) }
+}
+
+/// Two boots of some saves.
+fn blocking<D: Medium>(nv: &mut D) {
+    for boot in 1..3 {
+        let all = 0..nv.capacity();
+        let mut memory = MEMORY;
+        let (mut mirror, mut region) = Mirror::open(&mut *nv, all, &THREE, &mut memory).unwrap();
+        for n in 0..70 {
+            set(&mut region, n, boot * 1000 + n as u32);
+            mirror.durable(&mut region).unwrap();
+        }
+    }
+}
+
+fn waiting<D: Medium>(nv: &mut Slow<D>) {
+    for boot in 1..3 {
+        let all = 0..nv.0.capacity();
+        let mut memory = MEMORY;
+        let open = asynch::Mirror::open(&mut *nv, all, &THREE, &mut memory);
+        let (mut mirror, mut region) = done(open).unwrap();
+        for n in 0..70 {
+            set(&mut region, n, boot * 1000 + n as u32);
+            done(mirror.durable(&mut region)).unwrap();
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of saves")]
+fn both_forms_write_the_same_bytes() {
+    let (mut a, mut b) = (RamFram::<3072>::filled(0), Slow(RamFram::<3072>::filled(0)));
+    blocking(&mut a);
+    waiting(&mut b);
+    assert_eq!(a.bytes(), b.0.bytes());
+    let (mut a, mut b) = (
+        RamNor::<3, 1024, 4>::new(),
+        Slow(RamNor::<3, 1024, 4>::new()),
+    );
+    blocking(&mut a);
+    waiting(&mut b);
+    assert_eq!(a.bytes(), b.0.bytes());
+}
+
+/// Word 0 of what the next boot finds.
+fn found<D: Medium>(mut nv: D) -> u32 {
+    let all = 0..nv.capacity();
+    let mut memory = MEMORY;
+    let (_, region) = Mirror::open::<InOrder32>(&mut nv, all, &THREE, &mut memory).unwrap();
+    let n = get(&region, 0);
+    // Saved together.
+    assert_eq!(get(&region, 90), n);
+    n
+}
+
+/// A save is dropped after each number of polls.
+fn dropped<D: Medium + Clone>(blank: D) {
+    let mut ended = 0;
+    for most in 0..200 {
+        // The save that is dropped appends a record, or begins a segment.
+        for before in [1, 30] {
+            let mut nv = Slow(blank.clone());
+            let all = 0..nv.0.capacity();
+            let mut memory = MEMORY;
+            let open = asynch::Mirror::open(&mut nv, all, &THREE, &mut memory);
+            let (mut mirror, mut region) = done(open).unwrap();
+            let both = |region: &mut Region<'_, InOrder32>, n| {
+                set(region, 0, n);
+                set(region, 90, n);
+            };
+            for n in 1..=before {
+                both(&mut region, n);
+                done(mirror.durable(&mut region)).unwrap();
+            }
+            both(&mut region, before + 1);
+            let whole = polled(mirror.durable(&mut region), most).is_some();
+            ended += u32::from(whole);
+            let next = found(mirror.medium_mut().0.clone());
+            assert!(next == before + 1 || !whole && next == before, "{next}");
+            // The mirror goes on.
+            both(&mut region, before + 2);
+            done(mirror.durable(&mut region)).unwrap();
+            assert_eq!(found(mirror.medium_mut().0.clone()), before + 2);
+        }
+    }
+    assert!(ended > 100, "{ended}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "thousands of saves")]
+fn a_dropped_save_is_a_cut() {
+    dropped(RamFram::<3072>::filled(0));
+    dropped(RamNor::<3, 1024, 4>::new());
+}

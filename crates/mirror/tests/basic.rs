@@ -1,0 +1,450 @@
+//! What the mirror promises without a power cut: content over boots, refusals, a medium that fails,
+//! when it saves, and what a save costs at most.
+
+mod support;
+
+use nv_mirror::{Config, Durability, Mirror, MirrorError};
+use nvmem::device::{Contract, Medium, Misuse};
+use nvmem::ram::{RamFram, RamMram, RamNor};
+use nvmem::{InOrder32, Region};
+use pmem_tx::Pool;
+use support::{Failing, MEMORY, Memory};
+
+type Nor = RamNor<3, 4096, 4>;
+const THREE: Config = Config {
+    segments: 3,
+    ..Config::DEFAULT
+};
+const TWO: Config = Config {
+    segments: 2,
+    ..Config::DEFAULT
+};
+
+type Values<'m> = Pool<'m, [u32; 16], InOrder32>;
+
+fn open_pool(region: Region<'_, InOrder32>) -> Values<'_> {
+    Pool::open_with(region, &pmem_tx::Config::SMALL, |_| Ok([0; 16])).unwrap()
+}
+
+fn set(pool: &mut Values<'_>, i: usize, n: u32) {
+    let set = pool.tx_with((i as u32, n), |tx, values, (i, n)| {
+        *values.get_mut(tx)?.get_mut(i as usize).ok_or(tx.abort(1))? = n;
+        Ok(())
+    });
+    set.map_err(|f| f.error).unwrap();
+}
+
+fn get(pool: &mut Values<'_>, i: usize) -> u32 {
+    let values = pool.tx(|tx, values| Ok(*values.get(tx))).unwrap();
+    values[i]
+}
+
+/// Opens, runs `f`, and saves if it says so.
+fn boot<D: Medium>(
+    nv: &mut D,
+    config: &Config,
+    f: impl FnOnce(&mut Mirror<'_, &mut D>, &mut Values<'_>),
+) {
+    let all = 0..nv.capacity();
+    let mut memory = MEMORY;
+    let (mut mirror, region) = Mirror::open(nv, all, config, &mut memory).unwrap();
+    f(&mut mirror, &mut open_pool(region));
+}
+
+fn over_boots<D: Medium>(mut nv: D, config: &Config) {
+    let boots = if cfg!(miri) { 2 } else { 40 };
+    for n in 0..boots {
+        boot(&mut nv, config, |mirror, pool| {
+            for i in 0..16 {
+                assert_eq!(get(pool, i), if n > 0 { n * 100 + i as u32 } else { 0 });
+            }
+            for i in 0..16 {
+                set(pool, i, (n + 1) * 100 + i as u32);
+                mirror.durable(pool).unwrap();
+            }
+            // This is lost.
+            set(pool, 3, 1);
+        });
+    }
+}
+
+#[test]
+fn a_pool_is_there_at_the_next_boot() {
+    over_boots(RamFram::<4096>::filled(0), &TWO);
+    over_boots(Nor::new(), &THREE);
+    if cfg!(miri) {
+        return;
+    }
+    over_boots(RamFram::<4096>::filled(0xFF), &Config::DEFAULT);
+    over_boots(RamMram::<4096>::filled(0), &TWO);
+    over_boots(RamNor::<6, 2048, 2>::new(), &THREE);
+    over_boots(RamNor::<6, 2048, 256, 0x00>::new(), &THREE);
+    over_boots(RamNor::<8, 2048, 8, 0xFF, false>::new(), &Config::DEFAULT);
+}
+
+#[test]
+fn reads_of_some_bytes_only() {
+    /// Reads begin and end at multiples of 16 bytes.
+    struct Aligned(RamFram<4096>);
+    impl Medium for Aligned {
+        type Error = Misuse;
+        const CONTRACT: Contract = Contract {
+            read_size: 16,
+            ..RamFram::<4096>::CONTRACT
+        };
+        fn capacity(&self) -> u32 {
+            4096
+        }
+        fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
+            assert!(at.is_multiple_of(16) && buf.len().is_multiple_of(16));
+            self.0.read(at, buf)
+        }
+        fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
+            self.0.write(at, bytes)
+        }
+        fn erase(&mut self, _: u32, _: u32) -> Result<(), Misuse> {
+            Ok(())
+        }
+    }
+    over_boots(Aligned(RamFram::filled(0)), &TWO);
+}
+
+#[test]
+fn a_save_without_a_change_writes_nothing() {
+    let mut nv = RamFram::<4096>::filled(0);
+    boot(&mut nv, &TWO, |mirror, pool| {
+        mirror.durable(pool).unwrap();
+        let room = mirror.room();
+        mirror.durable(pool).unwrap();
+        // A transaction that changes nothing has no commit.
+        get(pool, 0);
+        mirror.durable(pool).unwrap();
+        assert_eq!(mirror.room(), room);
+    });
+    let written = nv.bytes_written();
+    boot(&mut nv, &TWO, |mirror, pool| mirror.durable(pool).unwrap());
+    assert_eq!(nv.bytes_written(), written, "FRAM has no unstable words");
+}
+
+#[test]
+fn a_record_has_the_changed_words() {
+    let mut nv = RamFram::<4096>::filled(0);
+    boot(&mut nv, &TWO, |mirror, pool| {
+        mirror.durable(pool).unwrap();
+        let room = mirror.room();
+        pool.tx(|tx, values| {
+            let v = values.get_mut(tx)?;
+            (v[4], v[5]) = (7, 8);
+            Ok(())
+        })
+        .unwrap();
+        mirror.durable(pool).unwrap();
+        // The two words and the commit word, each with its run; the end and the check.
+        assert_eq!(room - mirror.room(), (4 + 8) + (4 + 4) + 8);
+    });
+}
+
+#[test]
+fn the_policy_says_when_a_commit_is_saved() {
+    let saved = |durability, commits: u32| {
+        let config = Config {
+            durability,
+            ..THREE
+        };
+        let mut nv = Nor::new();
+        boot(&mut nv, &config, |mirror, pool| {
+            mirror.durable(pool).unwrap();
+            for n in 1..=commits {
+                set(pool, 0, n);
+                mirror.committed(pool).unwrap();
+            }
+        });
+        let mut n = 0;
+        boot(&mut nv, &config, |_, pool| n = get(pool, 0));
+        n
+    };
+    assert_eq!(saved(Durability::BeforeOutput, 9), 0);
+    assert_eq!(saved(Durability::EachCommit, 9), 9);
+    assert_eq!(saved(Durability::Every(4), 9), 8);
+    assert_eq!(saved(Durability::Every(0), 3), 3);
+}
+
+#[test]
+fn after_make_room_a_save_has_a_bound() {
+    const BOUND: nv_mirror::Bound = Config::worst_save(8 * 52, &Nor::CONTRACT);
+    assert_eq!(BOUND.bytes, 4 * 105 + 8);
+    assert_eq!((BOUND.words, BOUND.total(41)), (107, 107 * 41));
+    let mut nv = Nor::new();
+    for round in 1..if cfg!(miri) { 3 } else { 60 } {
+        let mut left = 0;
+        boot(&mut nv, &THREE, |mirror, pool| {
+            for n in 0..round {
+                set(pool, 1, n);
+                mirror.make_room(pool).unwrap();
+            }
+            left = mirror.room();
+            assert!(left >= BOUND.bytes);
+            // All that the pool can change.
+            pool.tx(|tx, v| {
+                *v.get_mut(tx)? = [round; 16];
+                Ok(())
+            })
+            .unwrap();
+            mirror.durable(pool).unwrap();
+            assert!(left - mirror.room() <= BOUND.bytes && mirror.room() < left);
+        });
+        boot(&mut nv, &THREE, |_, pool| assert_eq!(get(pool, 15), round));
+    }
+}
+
+#[test]
+fn ranges_and_configurations_are_checked() {
+    fn error<D: Medium>(
+        nv: &mut D,
+        range: core::ops::Range<u32>,
+        segments: u8,
+        memory: &mut [core::mem::MaybeUninit<u64>],
+    ) -> MirrorError<D::Error> {
+        let config = Config {
+            segments,
+            ..Config::DEFAULT
+        };
+        let open = Mirror::open::<InOrder32>(nv, range, &config, memory);
+        open.err().expect("it must be refused")
+    }
+    let mut memory = MEMORY;
+    let (mut fram, mut nor) = (RamFram::<4096>::filled(0), Nor::new());
+    assert_eq!(
+        error(&mut fram, 0..4096, 1, &mut memory),
+        MirrorError::BadSegments
+    );
+    assert_eq!(
+        error(&mut nor, 0..12288, 2, &mut memory),
+        MirrorError::BadSegments
+    );
+    assert_eq!(
+        error(&mut nor, 0..12288, 9, &mut memory),
+        MirrorError::BadSegments
+    );
+    assert_eq!(
+        error(&mut nor, 0..12289, 3, &mut memory),
+        MirrorError::BadRange
+    );
+    assert_eq!(
+        error(&mut nor, 4..12288, 3, &mut memory),
+        MirrorError::BadRange
+    );
+    #[allow(clippy::reversed_empty_ranges)]
+    let reversed = 4096..0;
+    assert_eq!(
+        error(&mut nor, reversed, 3, &mut memory),
+        MirrorError::BadRange
+    );
+    let needed = 3 * 4096;
+    assert_eq!(
+        error(&mut nor, 0..4096, 3, &mut memory),
+        MirrorError::TooSmall { needed }
+    );
+    let needed = 2 * (24 + 2 * (4 * 105 + 8));
+    assert_eq!(
+        error(&mut fram, 0..needed - 4, 2, &mut memory),
+        MirrorError::TooSmall { needed }
+    );
+    assert_eq!(
+        error(&mut fram, 0..4096, 2, &mut memory[..1]),
+        MirrorError::BadMemory
+    );
+    assert_eq!(
+        error(&mut fram, 0..4096, 2, &mut []),
+        MirrorError::BadMemory
+    );
+    let bytes = THREE.range_bytes(416, &Nor::CONTRACT);
+    assert_eq!(bytes, 3 * 4096);
+    assert_eq!(TWO.range_bytes(416, &RamFram::<1>::CONTRACT), 2 * 1248);
+}
+
+#[test]
+fn another_owner_is_refused() {
+    let mut nv = RamFram::<4096>::filled(0);
+    let (mut memory, mut other): (Memory, Memory) = (MEMORY, MEMORY);
+    let (mut mirror, region) =
+        Mirror::open::<InOrder32>(&mut nv, 0..4096, &TWO, &mut memory).unwrap();
+    let mut stranger = open_pool(Region::new(&mut other));
+    assert_eq!(mirror.durable(&mut stranger), Err(MirrorError::OtherRegion));
+    // Half of the region is not the region.
+    let (mut half, _) = region.split_at(208).map_err(|(e, _)| e).unwrap();
+    assert_eq!(mirror.durable(&mut half), Err(MirrorError::OtherRegion));
+}
+
+#[test]
+fn other_content_is_refused_and_kept() {
+    let open = |nv: &mut RamFram<4096>, config: &Config| {
+        let mut memory = MEMORY;
+        let open = Mirror::open::<InOrder32>(nv, 0..4096, config, &mut memory);
+        open.map(|_| ()).err()
+    };
+    let mut nv = RamFram::<4096>::filled(0);
+    nv.write(100, b"their settings").unwrap();
+    let before = nv.clone();
+    assert_eq!(open(&mut nv, &TWO), Some(MirrorError::Foreign));
+    let mut nv = RamFram::<4096>::filled(0);
+    boot(&mut nv, &TWO, |mirror, pool| mirror.durable(pool).unwrap());
+    let Some(MirrorError::Layout(e)) = open(&mut nv, &Config::DEFAULT) else {
+        panic!("another number of segments");
+    };
+    assert!(e.to_string().contains("MIRR"), "{e}");
+    // Another version.
+    let mut newer = nv.clone();
+    newer.bytes_mut()[2048 + 3] = b'2';
+    let crc = nvmem::crc::crc32(&newer.bytes()[2048..2068]);
+    newer.bytes_mut()[2068..2072].copy_from_slice(&crc.to_le_bytes());
+    let Some(MirrorError::Layout(e)) = open(&mut newer, &TWO) else {
+        panic!("another version");
+    };
+    assert_eq!((e.stored.version, e.expected.version), (2, 1));
+    // Damage in the base image.
+    let mut rotten = nv.clone();
+    rotten.bytes_mut()[2048 + 60] ^= 1;
+    assert_eq!(open(&mut rotten, &TWO), Some(MirrorError::Damaged));
+    assert_eq!(before.bytes()[100..114], *b"their settings");
+    // By name it is given up.
+    let mut memory = MEMORY;
+    let (mut mirror, region) = Mirror::format(&mut rotten, 0..4096, &TWO, &mut memory).unwrap();
+    let mut pool = open_pool(region);
+    set(&mut pool, 2, 5);
+    mirror.durable(&mut pool).unwrap();
+    boot(&mut rotten, &TWO, |_, pool| assert_eq!(get(pool, 2), 5));
+}
+
+/// Every operation of the medium fails once. What was durable stays, and the next save works.
+fn failing<D: Medium + Clone>(nv: D, config: &Config) {
+    let mut fails = 0;
+    for at in 0..400 {
+        let mut nv = Failing {
+            medium: nv.clone(),
+            left: None,
+        };
+        boot(&mut nv, config, |mirror, pool| {
+            set(pool, 0, 1);
+            mirror.durable(pool).unwrap();
+        });
+        let mut last = 1;
+        boot(&mut nv, config, |mirror, pool| {
+            assert_eq!(get(pool, 0), 1);
+            mirror.durable(pool).unwrap();
+        });
+        let mut failed = false;
+        let mut memory = MEMORY;
+        let all = 0..nv.capacity();
+        nv.left = Some(at);
+        if let Ok((mut mirror, region)) = Mirror::open(&mut nv, all, config, &mut memory) {
+            let mut pool = open_pool(region);
+            for n in 2..20 {
+                set(&mut pool, 0, n);
+                match mirror.durable(&mut pool) {
+                    Ok(()) => last = n,
+                    Err(MirrorError::Medium(_)) => {
+                        assert!(!failed, "one failure");
+                        failed = true;
+                    }
+                    Err(_) => panic!("only the medium fails"),
+                }
+            }
+            assert!(last == 19 || failed && last == 18);
+        } else {
+            failed = true;
+        }
+        nv.left = None;
+        // A save that has failed may be there all the same.
+        boot(&mut nv, config, |_, pool| {
+            let n = get(pool, 0);
+            assert!(n == last || failed && last == 18 && n == 19, "{n}");
+        });
+        fails += u32::from(failed);
+        if !failed {
+            break;
+        }
+    }
+    assert!(fails > 30, "{fails}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "thousands of saves")]
+fn a_medium_that_fails_loses_nothing() {
+    failing(RamFram::<4096>::filled(0), &TWO);
+    failing(RamMram::<4096>::filled(0), &TWO);
+    failing(RamNor::<3, 1024, 4>::new(), &THREE);
+}
+
+/// What is durable when the failure is not followed by another save.
+#[test]
+#[cfg_attr(miri, ignore = "thousands of saves")]
+fn a_failed_save_keeps_the_one_before() {
+    for at in 0..200 {
+        let mut nv = Failing {
+            medium: RamNor::<3, 1024, 4>::new(),
+            left: None,
+        };
+        boot(&mut nv, &THREE, |mirror, pool| {
+            set(pool, 0, 1);
+            mirror.durable(pool).unwrap();
+            mirror.medium_mut().left = Some(at);
+            let mut n = 1;
+            while n < 60 {
+                set(pool, 0, n + 1);
+                if mirror.durable(pool).is_err() {
+                    break;
+                }
+                n += 1;
+            }
+            mirror.medium_mut().left = None;
+            LAST.set(n);
+        });
+        boot(&mut nv, &THREE, |_, pool| {
+            let found = get(pool, 0);
+            assert!(found == LAST.get() || found == LAST.get() + 1, "{found}");
+        });
+    }
+}
+
+std::thread_local! {
+    static LAST: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// A journal that was saved because a transaction was open does not come back later.
+#[test]
+fn an_open_transaction_is_saved_with_its_journal() {
+    let small = pmem_tx::Config {
+        seq_bits: 3,
+        ..pmem_tx::Config::SMALL
+    };
+    let mut nv = RamFram::<4096>::filled(0);
+    fn open<'m>(region: Region<'m, InOrder32>, small: &pmem_tx::Config) -> Values<'m> {
+        Pool::open_with(region, small, |_| Ok([0; 16])).unwrap()
+    }
+    let mut memory = MEMORY;
+    let (mut mirror, region) = Mirror::open(&mut nv, 0..4096, &TWO, &mut memory).unwrap();
+    let mut pool = open(region, &small);
+    mirror.durable(&mut pool).unwrap();
+    // Prepared by a caller that owns the commit word, and never committed: the token is given up.
+    let region = pool.close();
+    let blank = |_: &pmem_tx::Tx<'_, InOrder32>| Ok([0; 16]);
+    let pool = Pool::<[u32; 16], InOrder32>::open_resolved(region, &small, |_| 0, blank);
+    let mut pool = pool.unwrap();
+    let mut context = pool.context();
+    let prepared = context.prepare::<(), (), _>((), |tx, v, ()| {
+        *v.get_mut(tx)? = [9; 16];
+        Ok(())
+    });
+    core::mem::forget(prepared.map_err(|f| f.error).unwrap());
+    mirror.durable(&mut pool).unwrap();
+    for n in 0..20 {
+        let mut memory = MEMORY;
+        let (mut mirror, region) = Mirror::open(&mut nv, 0..4096, &TWO, &mut memory).unwrap();
+        let mut pool = open(region, &small);
+        assert_eq!(get(&mut pool, 3), n);
+        assert_eq!(get(&mut pool, 4), 0, "it was not committed");
+        set(&mut pool, 3, n + 1);
+        mirror.durable(&mut pool).unwrap();
+    }
+}

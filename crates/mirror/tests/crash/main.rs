@@ -1,0 +1,169 @@
+//! A pool in a mirror under power cuts, on each kind of medium.
+//!
+//! The program counts, and keeps the last two numbers in a queue of objects. At each boot it checks
+//! the queue, makes what it found durable, and tells the world. What the world has seen must never
+//! revert.
+
+mod media;
+mod program;
+
+use media::{Bytes2, Bytes4, Bytes32, HalfPages, Pages, used};
+use nv_mirror::Config;
+use nvmem::Buffered32;
+use powerfail::{BufferedNor, EveryEvents, Mapped, Mram16, Simulated, SpiFram};
+use powerfail::{World, endure, explore};
+use program::{Promise, run};
+
+const TWO: Config = Config {
+    segments: 2,
+    ..Config::DEFAULT
+};
+const THREE: Config = Config {
+    segments: 3,
+    ..Config::DEFAULT
+};
+
+/// All cuts of a program of `$steps` steps, `$depth` deep.
+macro_rules! campaign {
+    ($media:expr, $config:expr, $steps:literal, every $every:literal, depth $depth:literal, $least:literal) => {
+        campaign!($media, $config, $steps, every $every, depth $depth, $least, from 0)
+    };
+    ($media:expr, $config:expr, $steps:literal, every $every:literal, depth $depth:literal, $least:literal, from $seen:literal) => {{
+        let s = explore($media, |nv, w: &World<'_, Promise>| {
+            run(nv, w, $config, $steps, $every)
+        })
+        .world(Promise { seen: $seen, tried: $seen })
+        .depth($depth)
+        .max_depth($depth)
+        .run();
+        println!("{}: {s}", stringify!($media));
+        assert!(s.partial || s.cuts > $least, "{s}");
+    }};
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn serial_fram() {
+    campaign!(Simulated::<SpiFram>::new(2 * 1024), TWO, 3, every 1, depth 2, 20_000);
+    // The second save has no room.
+    campaign!(Simulated::<SpiFram>::new(2 * 900), TWO, 4, every 1, depth 1, 300);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn mram_by_16_bytes() {
+    campaign!(Simulated::<Mram16>::new(2 * 1024), TWO, 3, every 1, depth 2, 5000);
+    campaign!(Simulated::<Mram16>::new(3 * 1024), THREE, 3, every 1, depth 2, 5000);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn a_mapped_medium_with_a_buffer() {
+    campaign!(Mapped::<Buffered32>::with_image(vec![0; 2 * 1024]), TWO, 2, every 1, depth 1, 50);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn flash_behind_a_buffer() {
+    campaign!(Simulated::<BufferedNor>::new(3 * 1024), THREE, 2, every 1, depth 1, 300);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn flash_by_2_bytes() {
+    campaign!(Simulated::<Bytes2>::new(3 * 1024).refusal_fails(), THREE, 1, every 1, depth 2, 10_000);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn flash_by_4_bytes() {
+    campaign!(Simulated::<Bytes4>::new(3 * 1024).refusal_fails(), THREE, 3, every 1, depth 1, 300);
+}
+
+/// A record has several words, and the last one holds content too.
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn flash_by_32_bytes() {
+    campaign!(Simulated::<Bytes32>::new(3 * 1024).refusal_fails(), THREE, 3, every 1, depth 2, 3000);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn flash_by_half_pages() {
+    campaign!(Simulated::<HalfPages>::new(3 * 1536).refusal_fails(), THREE, 2, every 1, depth 2, 1000);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn flash_by_256_bytes() {
+    campaign!(Simulated::<Pages>::new(3 * 2048).refusal_fails(), THREE, 2, every 1, depth 2, 1000);
+}
+
+/// Several steps are lost or saved together.
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn saved_before_outputs_only() {
+    let fram = || Simulated::<SpiFram>::new(2 * 1024);
+    campaign!(fram(), TWO, 6, every 2, depth 1, 300);
+    campaign!(fram(), TWO, 6, every 3, depth 1, 300);
+    campaign!(fram(), TWO, 6, every 4, depth 1, 300);
+    campaign!(fram(), TWO, 6, every 5, depth 1, 300);
+    let flash = || Simulated::<HalfPages>::new(3 * 1536).refusal_fails();
+    campaign!(flash(), THREE, 4, every 2, depth 2, 300);
+    campaign!(flash(), THREE, 6, every 3, depth 2, 300);
+}
+
+/// On flash that was used before, so that all segments read as confirmed; three cuts deep.
+#[test]
+#[cfg_attr(miri, ignore = "three cuts deep")]
+fn used_flash_three_deep() {
+    campaign!(Simulated::<HalfPages>::with_image(used(1)), THREE, 4, every 1, depth 3, 1000, from 3);
+}
+
+/// The numbers of segments wrap.
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn segment_numbers_wrap() {
+    for number in [0x7FFF_FFFE, 0xFFFF_FFFD, 0xFFFF_FFFF] {
+        let image = used(number);
+        campaign!(Simulated::<HalfPages>::with_image(image), THREE, 5, every 1, depth 2, 100, from 3);
+    }
+}
+
+/// A device's life: thousands of cuts at random places.
+macro_rules! life {
+    ($media:expr, $config:expr, $every:literal, $name:literal) => {
+        let s = endure(
+            $media,
+            EveryEvents($every),
+            |nv, w| run(nv, w, $config, w.get().seen + 40, 1),
+            |p: &Promise| p.seen,
+        )
+        .name($name)
+        .boots(3000)
+        .depth(2)
+        .run();
+        println!("{}: {s}", $name);
+    };
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "thousands of boots")]
+fn a_long_life() {
+    life!(Simulated::<SpiFram>::new(2 * 1024), TWO, 1500, "life-fram");
+    life!(Simulated::<Mram16>::new(2 * 1024), TWO, 300, "life-mram");
+    // A boot erases one segment and fills it; a third of them at each unit, and some more for what
+    // is unreadable.
+    life!(
+        Simulated::<Bytes4>::new(3 * 1024).endurance(9000),
+        THREE,
+        500,
+        "life-flash-4"
+    );
+    life!(
+        Simulated::<HalfPages>::new(3 * 1536).endurance(9000),
+        THREE,
+        60,
+        "life-half-pages"
+    );
+}

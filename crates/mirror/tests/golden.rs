@@ -1,0 +1,114 @@
+//! Pins every byte of the log. A change here needs a new format version, a line in CHANGELOG.md and
+//! one in docs/SPEC.md.
+
+mod support;
+
+use nv_mirror::{Config, Mirror};
+use nvmem::device::Medium;
+use nvmem::ram::{RamFram, RamMram, RamNor};
+use nvmem::{InOrder32, Region};
+use support::MEMORY;
+
+const THREE: Config = Config {
+    segments: 3,
+    ..Config::DEFAULT
+};
+
+/// Lines of 16 bytes that are not all `blank`.
+fn lines(bytes: &[u8], blank: u8) -> String {
+    let line = |(i, line): (usize, &[u8])| {
+        let hex: Vec<_> = line.iter().map(|b| format!("{b:02x}")).collect();
+        let any = line.iter().any(|b| *b != blank);
+        any.then(|| format!("{:#06x}: {}\n", i * 16, hex.join(" ")))
+    };
+    bytes.chunks(16).enumerate().filter_map(line).collect()
+}
+
+fn set(region: &mut Region<'_, InOrder32>, word: usize, value: u32) {
+    // SAFETY: invariant "Inside the region": a word of the region, and no reference to it exists.
+    unsafe { region.store(word * 4, value) }
+}
+
+/// A base image of two runs, and two records.
+fn write<D: Medium>(nv: &mut D) {
+    let all = 0..nv.capacity();
+    let mut memory = MEMORY;
+    let (mut mirror, mut region) = Mirror::open(nv, all, &THREE, &mut memory).unwrap();
+    set(&mut region, 0, 0x0403_0201);
+    set(&mut region, 1, 0x0807_0605);
+    set(&mut region, 100, 0x6464_6464);
+    mirror.durable(&mut region).unwrap();
+    set(&mut region, 1, 0x1111_1111);
+    mirror.durable(&mut region).unwrap();
+    set(&mut region, 1, 0);
+    set(&mut region, 103, 0x1234_5678);
+    mirror.durable(&mut region).unwrap();
+}
+
+/// What `write` has written is found.
+fn read<D: Medium>(nv: &mut D) {
+    let all = 0..nv.capacity();
+    let mut memory = MEMORY;
+    let (_, region) = Mirror::open::<InOrder32>(nv, all, &THREE, &mut memory).unwrap();
+    for word in 0..104 {
+        let expected = match word {
+            0 => 0x0403_0201,
+            100 => 0x6464_6464,
+            103 => 0x1234_5678,
+            _ => 0,
+        };
+        // SAFETY: invariant "Inside the region": a word of the region, which is initialised.
+        assert_eq!(unsafe { region.load(word * 4) }, expected, "{word}");
+    }
+}
+
+const FRAM: &str = "\
+0x0800: 52 4c 49 31 01 00 00 00 a0 01 00 00 00 04 00 00
+0x0810: 03 00 01 00 c1 52 cf a9 00 00 02 00 01 02 03 04
+0x0820: 05 06 07 08 64 00 01 00 64 64 64 64 00 00 00 00
+0x0830: 72 e8 83 49 01 00 01 00 11 11 11 11 00 00 00 00
+0x0840: 18 1b 92 22 01 00 01 00 00 00 00 00 67 00 01 00
+0x0850: 78 56 34 12 00 00 00 00 b0 27 89 41 00 00 00 00
+";
+const MRAM: &str = "\
+0x0800: 52 4c 49 31 01 00 00 00 a0 01 00 00 00 04 00 00
+0x0810: 03 00 10 00 d1 71 16 fa 00 00 00 00 00 00 00 00
+0x0820: 00 00 02 00 01 02 03 04 05 06 07 08 64 00 01 00
+0x0830: 64 64 64 64 00 00 00 00 78 37 0f 05 00 00 00 00
+0x0840: 01 00 01 00 11 11 11 11 00 00 00 00 bf 20 06 cc
+0x0850: 01 00 01 00 00 00 00 00 67 00 01 00 78 56 34 12
+0x0860: 00 00 00 00 ac 8a db 8e 00 00 00 00 00 00 00 00
+";
+const NOR: &str = "\
+0x0800: 52 4c 49 31 01 00 00 00 a0 01 00 00 00 04 00 00
+0x0810: 03 00 08 00 88 e9 0d 78 2d 7f 31 22 2d 7f 31 22
+0x0820: d2 80 ce dd d2 80 ce dd 00 00 02 00 01 02 03 04
+0x0830: 05 06 07 08 64 00 01 00 64 64 64 64 00 00 00 00
+0x0840: 7b 15 95 4d 00 00 00 00 01 00 01 00 11 11 11 11
+0x0850: 00 00 00 00 91 50 f5 15 01 00 01 00 00 00 00 00
+0x0860: 67 00 01 00 78 56 34 12 00 00 00 00 40 d6 4d be
+";
+
+#[test]
+fn serial_fram() {
+    let mut nv = RamFram::<{ 3 * 1024 }>::filled(0);
+    write(&mut nv);
+    assert_eq!(lines(nv.bytes(), 0), FRAM);
+    read(&mut nv);
+}
+
+#[test]
+fn mram() {
+    let mut nv = RamMram::<{ 3 * 1024 }>::filled(0);
+    write(&mut nv);
+    assert_eq!(lines(nv.bytes(), 0), MRAM);
+    read(&mut nv);
+}
+
+#[test]
+fn flash() {
+    let mut nv = RamNor::<3, 1024, 8>::new();
+    write(&mut nv);
+    assert_eq!(lines(nv.bytes(), 0xFF), NOR);
+    read(&mut nv);
+}
