@@ -244,7 +244,8 @@ struct Explorer<'a> {
     booted: u64,
     /// Whether the depth is given. Then only one of the two tears of a word is tried.
     sparse: bool,
-    /// Of the states that the first cut leaves, one in so many is booted; what chooses them, and how
+    /// Of the states that the first cut leaves, one in so many is booted; what chooses them, and
+    /// how
     /// many cuts they are.
     share: u128,
     salt: u128,

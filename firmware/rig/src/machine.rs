@@ -35,7 +35,8 @@ pub trait Machine {
     /// a less urgent one.
     fn preempted(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Ran;
 
-    /// The instructions of such a run, and the registers before each, where the machine can tell. An
+    /// The instructions of such a run, and the registers before each, where the machine can tell.
+    /// An
     /// instant may have [`LATE`].
     fn traced(&mut self, boot: &Boot<'_>, instants: &[u64]) -> Vec<Traced> {
         let _ = (boot, instants);
@@ -52,7 +53,8 @@ pub trait Machine {
     fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)>;
 }
 
-/// Of an instant: the interrupt becomes pending when the core has taken what is pending already, and
+/// Of an instant: the interrupt becomes pending when the core has taken what is pending already,
+/// and
 /// before the first instruction of that handler.
 pub const LATE: u64 = 1 << 63;
 

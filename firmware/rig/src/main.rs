@@ -282,7 +282,8 @@ fn all(a: &Args) -> Result<bool> {
     let all: Vec<_> = all.filter_map(|(j, d)| Some((j, d?))).collect();
     let mut figures = campaign::figures(&all);
     let mut same = true;
-    // On the Cortex-M4 only threads without a pool: in the others PendSV and SysTick become pending at
+    // On the Cortex-M4 only threads without a pool: in the others PendSV and SysTick become
+    // pending at
     // one instruction, and QEMU's order of the two is not always the rig's.
     let alike = |s: &Source| s.machine != ARM.name || s.group == "switch";
     let compared =

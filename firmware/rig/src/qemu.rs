@@ -33,7 +33,8 @@ struct Emulated {
     /// The address at which the file begins.
     file: u32,
     options: &'static [&'static str],
-    /// Periods of the timer, in about as many instructions: from one that comes again soon after its
+    /// Periods of the timer, in about as many instructions: from one that comes again soon after
+    /// its
     /// handlers have ended.
     periods: [u16; 10],
     /// Reads a line of the log.
@@ -413,7 +414,8 @@ impl Emulated {
         self.parse(BufReader::new(File::open(&files.1)?), image)
     }
 
-    /// Reads QEMU's log: the registers before each instruction, and lines about interrupts and about
+    /// Reads QEMU's log: the registers before each instruction, and lines about interrupts and
+    /// about
     /// instructions before which it stopped.
     fn parse(&self, log: impl BufRead, image: &Image) -> Result<Trace> {
         let mut out = Trace::new();

@@ -85,13 +85,13 @@ struct Board<'p, W: Width> {
 /// and the last receipt.
 #[derive(Persist)]
 #[repr(C)]
-struct Desk<'p, W: Width> {
+struct Reader<'p, W: Width> {
     taken: u16,
     signed: u16,
     letter: Option<PBox<'p, [u16; 3], W>>,
     receipt: Option<PBox<'p, [u16; 2], W>>,
 }
-type Roots<W> = Sharing<(Board<'static, W>,), Contexts<(u16, Desk<'static, W>)>>;
+type Roots<W> = Sharing<(Board<'static, W>,), Contexts<(u16, Reader<'static, W>)>>;
 type Key<'c, M> = Shared<'c, Board<'static, <M as Model>::Unit>, <M as Model>::Unit>;
 
 fn content(n: u16) -> [u16; 3] {
@@ -140,32 +140,32 @@ fn post<M: Mapped>(
 
 /// Takes the letter from the board, if there is one. Whether it did.
 fn take<M: Mapped>(
-    c: &mut Context<'_, Desk<'static, M::Unit>, On<M>>,
+    c: &mut Context<'_, Reader<'static, M::Unit>, On<M>>,
     key: &mut Key<'_, M>,
 ) -> Result<bool, Error> {
-    let done = c.tx_with(key, |tx, desk, mut board| {
+    let done = c.tx_with(key, |tx, tray, mut board| {
         if board.get(tx).letter.is_none() {
             return Ok(false);
         }
         let letter = board.get_mut(tx)?.letter.take();
-        let desk = desk.get_mut(tx)?;
-        desk.taken += 1;
-        desk.letter = letter;
+        let tray = tray.get_mut(tx)?;
+        tray.taken += 1;
+        tray.letter = letter;
         Ok(true)
     });
     done.map_err(|f| f.error)
 }
 
 /// Frees the letter and writes a receipt.
-fn sign<M: Mapped>(c: &mut Context<'_, Desk<'static, M::Unit>, On<M>>) -> Result<(), Error> {
-    c.tx(|tx, desk| {
-        let desk = desk.get_mut(tx)?;
-        desk.signed += 1;
-        let letter = desk.letter.take().ok_or(tx.abort(1))?.into_inner(tx)?;
-        if letter != content(desk.signed) {
+fn sign<M: Mapped>(c: &mut Context<'_, Reader<'static, M::Unit>, On<M>>) -> Result<(), Error> {
+    c.tx(|tx, tray| {
+        let tray = tray.get_mut(tx)?;
+        tray.signed += 1;
+        let letter = tray.letter.take().ok_or(tx.abort(1))?.into_inner(tx)?;
+        if letter != content(tray.signed) {
             return Err(tx.abort(2));
         }
-        if let Some(before) = desk.receipt.replace(PBox::new([!desk.signed; 2], tx)?) {
+        if let Some(before) = tray.receipt.replace(PBox::new([!tray.signed; 2], tx)?) {
             before.free(tx)?;
         }
         Ok(())
@@ -211,13 +211,13 @@ fn letters<M: Mapped>(scene: &mut Scene<'_, M>) {
     let mut pool = ok!(
         scene,
         Pool::<Roots<M::Unit>, On<M>>::open_with(region, &CONFIG, |_| {
-            let desk = Desk {
+            let tray = Reader {
                 taken: 0,
                 signed: 0,
                 letter: None,
                 receipt: None,
             };
-            Ok(((Board { letter: None },), (0, desk)))
+            Ok(((Board { letter: None },), (0, tray)))
         })
     );
     let audit = ok!(scene, pool.audit());
@@ -229,13 +229,13 @@ fn letters<M: Mapped>(scene: &mut Scene<'_, M>) {
         let p = ok!(scene, writer.tx(|tx, n| Ok(*n.get(tx))));
         let seen = ok!(
             scene,
-            reader.tx(|tx, desk| {
-                let desk = desk.get(tx);
+            reader.tx(|tx, tray| {
+                let tray = tray.get(tx);
                 Ok(Seen {
-                    taken: desk.taken,
-                    signed: desk.signed,
-                    letter: desk.letter.as_ref().map(|l| *l.get(tx)),
-                    receipt: desk.receipt.as_ref().map(|r| *r.get(tx)),
+                    taken: tray.taken,
+                    signed: tray.signed,
+                    letter: tray.letter.as_ref().map(|l| *l.get(tx)),
+                    receipt: tray.receipt.as_ref().map(|r| *r.get(tx)),
                 })
             })
         );

@@ -1,7 +1,8 @@
 //! Threads of an RV32IMC core: the switch is the handler of the software interrupt.
 //!
 //! ```text
-//!  timer's handler -> msip = 1; mret -> software interrupt: registers, mepc and mstatus to the stack
+//!  timer's handler -> msip = 1; mret -> software interrupt: registers, mepc and mstatus to the
+//! stack
 //!                                        |  only the timer is enabled: it may come here
 //!                                        |  the other thread's stack
 //!                                       mret
@@ -155,7 +156,8 @@ pub(super) fn wait(turns: &mut u32) {
         unsafe { asm!("nop") }
     }
     // SAFETY: a register of the CLINT. The core waits for the interrupt with interrupts masked, and
-    // goes on at once when it is pending; it is taken where they are enabled again. What follows may
+    // goes on at once when it is pending; it is taken where they are enabled again. What follows
+    // may
     // be another thread.
     unsafe {
         asm!("csrci mstatus, 8");
