@@ -108,9 +108,9 @@ const ALL: &[Evaluation] = &[
     },
     Evaluation {
         name: "threads",
-        about: "what a kernel of many threads needs of nv-replay: instructions of a step and of an iteration",
+        about: "threads that share a pool: instructions of a step and of an iteration, memory, cuts with preemptions",
         exact: Some(threads::exact),
-        measure: threads::exact,
+        measure: threads::all,
     },
     Evaluation {
         name: "heap",

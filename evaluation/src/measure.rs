@@ -186,7 +186,7 @@ pub fn campaigns(project: &Project, step: &Step, o: Options) -> Result<Measured>
 
 /// The rig on all scenarios and machines.
 pub fn machine(project: &Project, step: &Step, _: Options) -> Result<Measured> {
-    let (mut figures, wrong) = xtask::machine::campaign(project, false, step)?;
+    let (mut figures, wrong) = xtask::machine::campaign(project, None, false, step)?;
     let compared = xtask::msp430::compared(project, step)?;
     figures.insert("msp430.crosscheck_instructions".into(), compared as f64);
     Ok(Measured { figures, wrong })

@@ -150,18 +150,25 @@ pub fn programs(project: &Project, s: &Step) -> Result<PathBuf> {
     Ok(project.target.join("rig/release"))
 }
 
-/// Explores all scenarios on all machines; their figures, and what failed.
+/// Explores the scenarios whose `group/name` contains `scenario`, or all, on all machines; their
+/// figures, and what failed.
 ///
 /// **Errors**: something cannot be built, or the rig broke off.
-pub fn campaign(project: &Project, long: bool, s: &Step) -> Result<(Figures, Option<String>)> {
+pub fn campaign(
+    project: &Project,
+    scenario: Option<&str>,
+    long: bool,
+    s: &Step,
+) -> Result<(Figures, Option<String>)> {
     let json = project.target.join("xtask/machine.json");
     let _ = std::fs::remove_file(&json);
     let a = Args {
         long,
+        scenario: scenario.map(Into::into),
         json: Some(json.clone()),
         ..Args::default()
     };
-    let c = command(project, &a, true, s)?;
+    let c = command(project, &a, scenario.is_none(), s)?;
     let ran = s.run(c);
     let figures = match (read(&json), &ran) {
         (Ok(f), _) => f,
@@ -169,7 +176,10 @@ pub fn campaign(project: &Project, long: bool, s: &Step) -> Result<(Figures, Opt
         (Err(e), Ok(_)) => return Err(e),
     };
     let wrong = ran.err().map(|e| format!("{e:#}"));
-    let wrong = wrong.or_else(|| too_few(&figures, long));
+    let wrong = wrong.or_else(|| match scenario {
+        None => too_few(&figures, long),
+        Some(_) => None,
+    });
     Ok((figures, wrong))
 }
 
@@ -239,7 +249,7 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     if tests == 0 {
         bail!("no test of the rig ran");
     }
-    let (f, wrong) = campaign(project, long, s)?;
+    let (f, wrong) = campaign(project, None, long, s)?;
     if let Some(wrong) = wrong {
         bail!("{wrong}");
     }
