@@ -644,3 +644,20 @@ fn a_handler_is_dropped_like_any_other_value() {
     .run();
     assert!(s.points > 0, "{s}");
 }
+
+/// More states than the runs of each are shared out for: one after the other, each run begins with
+/// the state and not with what the run before it has left.
+#[test]
+fn each_schedule_begins_with_the_state() {
+    fn program(nv: Region<'_, Buffered32>, world: &World<'_, ()>) {
+        let sum: u32 = (0..9).map(|i| get(&nv, 4 * i)).sum();
+        let nv = &nv;
+        world.threads(|t| {
+            t.spawn("a", 0, move || (0..9).for_each(|i| put(nv, 4 * i, sum + 1)));
+            t.spawn("b", 0, move || put(nv, 36, sum));
+        });
+    }
+    let campaign = explore(Mapped::<Buffered32>::new(64), program);
+    let s = campaign.preemptions(1).depth(2).max_depth(2).run();
+    assert!(s.partial || s.boots > 100_000, "{s}");
+}
