@@ -11,8 +11,9 @@
 //!             2  header, base image
 //!             3  marker, confirmation                                then: flush
 //!
-//!  no erase   1  base image
-//!             2  header                                              then: flush
+//!  no erase   1  zeros over the header that the target had
+//!             2  base image
+//!             3  header                                              then: flush
 //! ```
 //!
 //! | cut in | the next boot finds |
@@ -267,6 +268,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
     fn begin(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             self.log.tail = None;
+            if self.log.newest(MARKED).is_none() && !planted!("nv-mirror/cut-first-save-counts") {
+                // Of the first save nothing counts until it ends, so the next one is the first too.
+                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+            }
             let target = self.log.target();
             let Range { start, end } = self.log.range(target);
             if Self::FLASH {
@@ -298,6 +303,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     .map_err(MirrorError::Medium)?;
                 self.finish(target, number, tail, scratch);
                 return Ok(());
+            }
+            // A save that did not return may have completed the header.
+            if !planted!("nv-mirror/old-header-stays") {
+                wait!(self.write_header(start, &[0; HEADER as usize]))?;
+                wait!(self.order())?;
             }
             if planted!("nv-mirror/header-first") {
                 wait!(self.write_header(start, &header))?;
