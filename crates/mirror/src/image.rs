@@ -10,6 +10,10 @@
 //! A record is read once. Its words go straight to the image, and the shadow can undo them. So the
 //! bytes that were checked are those that are used, also where a second read would differ.
 //!
+//! The image holds values, and some of their bytes may be padding. It is read as machine memory: by
+//! volatile loads, after a barrier that may have written all of it. So each byte has one value in
+//! all loads of a save. The mirror copies and compares it, and takes no decision from its meaning.
+//!
 //! The bytes in `scratch` of the owner count as zeros. So the medium never holds a journal, unless
 //! a transaction was open at a save; the next save at rest then writes zeros over it.
 
@@ -81,8 +85,9 @@ impl<'m> Image<'m> {
             }
             return 0;
         }
-        // SAFETY: invariant "At rest": inside the image, and its owner is borrowed mutably.
-        unsafe { self.base.add(i).read() }
+        // SAFETY: invariants "At rest" and "Padding as memory": inside the image, and its owner is
+        // borrowed mutably; the load is volatile.
+        unsafe { self.base.add(i).read_volatile() }
     }
 
     fn set(&mut self, i: usize, w: u32) {
