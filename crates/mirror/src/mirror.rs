@@ -58,7 +58,9 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ///
     /// The first half of `memory` is the region, the second half is the mirror's own. Give the
     /// region to its owner, for example `Pool::open`, and then call [`Mirror::durable`] before the
-    /// program shows anything.
+    /// program shows anything. Where a `u64` is aligned to less than 8 bytes, declare the memory in
+    /// a type of `repr(align(8))`: otherwise its address decides the size of the region, and an
+    /// image of another size is another layout.
     ///
     /// **Power loss**: nothing is written. **Cost**: reads the headers and one segment; another
     /// segment for each one whose writing was cut. On a medium without a log, reads the range.
@@ -79,8 +81,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// As [`Mirror::open`], for any content of the range: what it holds is given up. The region
     /// holds zeros.
     ///
-    /// **Power loss**: the range holds the old log as before, no log, or parts of other data. Call
-    /// it again. **Cost**: erases the range, or writes zeros to it. **Errors**: those of
+    /// **Power loss**: the range holds the old log as before, or, for another layout, an older state
+    /// of it; no log; or parts of other data. Call it again. **Cost**: erases the range, or writes zeros to it. **Errors**: those of
     /// [`Mirror::open`], except for the content of the range.
     pub fn format<M: Model>(
         medium: D,
@@ -170,7 +172,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             let scratch = self.scratch(owner)?;
-            wait!(self.save(&scratch))
+            if planted!("nv-mirror/failed-save-counts") {
+                self.unsaved = 0;
+            }
+            wait!(self.save(&scratch))?;
+            self.unsaved = 0;
+            Ok(())
         })
     }
 
@@ -207,12 +214,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
         owner: &mut T,
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            let scratch = self.scratch(owner)?;
-            wait!(self.save(&scratch))?;
+            wait!(self.durable(owner))?;
             let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
             if self.log.tail.is_some_and(|t| t.end - t.at >= most) {
                 return Ok(());
             }
+            let scratch = self.scratch(owner)?;
             wait!(self.begin(&scratch))
         })
     }
@@ -240,7 +247,6 @@ impl<'m, D: Medium> Mirror<'m, D> {
 
     fn save(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            self.unsaved = 0;
             let Some(tail) = self.log.tail else {
                 return wait!(self.begin(scratch));
             };
@@ -504,27 +510,43 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    /// Whether all segments but the last one are blank.
+    /// Whether all is blank but what the first save writes: the last segment, of which it reaches
+    /// only the first part where it erases nothing.
     fn is_blank_but_last(&mut self) -> output!(Result<bool, MirrorError<D::Error>>) {
         steps!({
             let start = self.log.start;
-            let end = self.log.range(self.log.count - 1).start;
-            let fill = const { erased(&D::CONTRACT) };
-            let mut blank = wait!(marker::all_bytes_are(&mut self.medium, start, end, fill))
-                .map_err(MirrorError::Medium)?;
-            if !blank && !Self::FLASH {
-                blank = wait!(marker::all_bytes_are(&mut self.medium, start, end, 0))
-                    .map_err(MirrorError::Medium)?;
+            let Range { start: last, end } = self.log.range(self.log.count - 1);
+            let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
+            let mut unwritten = last + Self::SIZES.base + most..end;
+            if Self::FLASH || planted!("nv-mirror/last-segment-ignored") {
+                unwritten.start = end;
             }
-            Ok(blank)
+            let fill = const { erased(&D::CONTRACT) };
+            for fill in [fill, 0] {
+                let mut blank = true;
+                for Range { start, end } in [start..last, unwritten.clone()] {
+                    blank = blank
+                        && wait!(marker::all_bytes_are(&mut self.medium, start, end, fill))
+                            .map_err(MirrorError::Medium)?;
+                }
+                if blank || Self::FLASH {
+                    return Ok(blank);
+                }
+            }
+            Ok(false)
         })
     }
 
-    /// No segment counts: whether the range is blank. The last segment may hold anything, because
-    /// the first save may have been cut there.
+    /// No segment counts: whether the range is blank. What the first save writes may hold anything,
+    /// because that may have been cut.
     fn check_blank(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            if wait!(self.is_blank_but_last())? {
+            let last = self.log.count - 1;
+            // The header of the last segment, if it has one, is that of the first save.
+            let first = self.log.is_blank()
+                || self.log.number(last) == 1
+                || planted!("nv-mirror/damaged-is-blank");
+            if first && wait!(self.is_blank_but_last())? {
                 self.log = Log::new(self.log.start, self.log.segment, self.log.count);
                 return Ok(());
             }
