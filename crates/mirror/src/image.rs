@@ -20,7 +20,7 @@
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
-use nvmem::rest::Rest;
+use nvmem::at_rest::RestingRegion;
 use nvmem::{Model, Region, mapped, planted};
 
 use crate::format::MAX_WORDS;
@@ -65,14 +65,14 @@ impl<'m> Image<'m> {
     }
 
     /// The words that count as zeros, if the owner's region is this image.
-    pub(crate) fn at_rest(&self, rest: &Rest) -> Option<Range<usize>> {
-        let mine = rest.base == self.base.as_ptr().cast() && rest.len == self.words() * 4;
+    pub(crate) fn at_rest(&self, owned: &RestingRegion) -> Option<Range<usize>> {
+        let mine = owned.base == self.base.as_ptr().cast() && owned.len == self.words() * 4;
         if !mine && !planted!("nv-mirror/any-region") {
             return None;
         }
         // What the owner wrote through references is in memory, padding too.
-        mapped::end_loans(rest.base);
-        Some(rest.scratch.start.div_ceil(4)..rest.scratch.end / 4)
+        mapped::end_loans(owned.base);
+        Some(owned.scratch.start.div_ceil(4)..owned.scratch.end / 4)
     }
 
     /// The word as the medium is to hold it.

@@ -31,11 +31,12 @@ use crate::error::MirrorError;
 use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, Shape, Sizes, record_bytes};
 use crate::image::Image;
 use crate::log::{CONFIRMED, Log, MARKED, Tail, UNREADABLE};
+use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::Range;
+use nvmem::at_rest::AtRest;
 use nvmem::crc::Crc32;
 use nvmem::marker::{Marker, PIECE, Progress, erased};
-use nvmem::rest::AtRest;
 use nvmem::{Model, Region, planted};
 
 /// A region in RAM whose content lives in a log on a medium. See [the crate](crate).
@@ -47,6 +48,14 @@ pub struct Mirror<'m, D> {
     durability: Durability,
     /// Commits that were not saved.
     unsaved: u32,
+}
+
+impl<D> fmt::Debug for Mirror<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut s = f.debug_struct("Mirror");
+        s.field("image", &self.shape.image).field("log", &self.log);
+        s.finish_non_exhaustive()
+    }
 }
 
 impl<'m, D: Medium> Mirror<'m, D> {
@@ -181,7 +190,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    /// Tells that a transaction of the owner was committed, and saves if
+    /// Call it after each commit of the owner. It saves if
     /// [`Config::durability`](crate::Config::durability) says so.
     ///
     /// **Power loss**, **Cost**, **Errors**: as for [`Mirror::durable`], or nothing is done.
@@ -241,8 +250,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
     }
 
     fn scratch<T: AtRest>(&self, owner: &mut T) -> Result<Range<usize>, MirrorError<D::Error>> {
-        let rest = owner.at_rest();
-        self.image.at_rest(&rest).ok_or(MirrorError::OtherRegion)
+        let owned = owner.at_rest();
+        self.image.at_rest(&owned).ok_or(MirrorError::OtherRegion)
     }
 
     fn save(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
@@ -723,7 +732,7 @@ struct Reader {
     end: u32,
     bytes: [u8; 64],
     /// The part of the piece that was not taken yet.
-    rest: Range<usize>,
+    unread: Range<usize>,
 }
 
 impl Reader {
@@ -732,41 +741,41 @@ impl Reader {
             at: tail.at,
             end: tail.end,
             bytes: [0; 64],
-            rest: 0..0,
+            unread: 0..0,
         }
     }
 
     /// The offset of the next word.
     fn position(&self) -> u32 {
-        self.at - self.rest.len() as u32
+        self.at - self.unread.len() as u32
     }
 
     /// Continues at `at`, which is not before the next word.
     fn skip_to(&mut self, at: u32) {
         let skip = (at - self.position()) as usize;
-        if skip <= self.rest.len() {
-            self.rest.start += skip;
+        if skip <= self.unread.len() {
+            self.unread.start += skip;
         } else {
-            (self.at, self.rest) = (at, 0..0);
+            (self.at, self.unread) = (at, 0..0);
         }
     }
 
     /// The next word; `None` at the end of the segment.
     fn next<D: Medium>(&mut self, medium: &mut D) -> output!(Result<Option<u32>, D::Error>) {
         steps!({
-            if self.rest.is_empty() {
+            if self.unread.is_empty() {
                 let n = (self.end - self.at).min(64) as usize;
                 let piece = self.bytes.get_mut(..n).unwrap_or_default();
                 wait!(marker::read(medium, self.at, piece))?;
                 self.at += n as u32;
-                self.rest = 0..n;
+                self.unread = 0..n;
             }
-            let from = self.rest.start;
+            let from = self.unread.start;
             let word = self.bytes.get(from..from + 4);
             let word = word
-                .filter(|_| self.rest.len() >= 4)
+                .filter(|_| self.unread.len() >= 4)
                 .and_then(|w| w.first_chunk());
-            self.rest.start = (from + 4).min(self.rest.end);
+            self.unread.start = (from + 4).min(self.unread.end);
             Ok(word.map(|w| u32::from_le_bytes(*w)))
         })
     }

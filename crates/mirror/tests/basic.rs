@@ -146,6 +146,14 @@ fn reads_of_some_bytes_only() {
     over_boots(Aligned(RamFram::filled(0)), &TWO);
 }
 
+/// The README says what a mirror takes in RAM beside region and shadow.
+#[test]
+fn what_a_mirror_takes_in_ram() {
+    let mirror = size_of::<Mirror<'_, ()>>();
+    println!("a mirror takes {mirror} bytes beside region, shadow and driver");
+    assert!(mirror <= 128, "{mirror}");
+}
+
 #[test]
 fn a_save_without_a_change_writes_nothing() {
     let mut nv = RamFram::<4096>::filled(0);
