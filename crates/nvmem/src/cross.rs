@@ -28,7 +28,7 @@ pub const fn type_hash<T: Persist>(kind: &str) -> u64 {
 /// [`Arg::OWNED`] of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot enter a transaction as an argument",
-    note = "arguments are plain persistent values, `Held<T>`, `held.lend()`, and tuples of them"
+    note = "arguments are plain persistent values, `Held<T>`, `held.lend()`, `&mut key` of a shared root, and tuples of them"
 )]
 pub unsafe trait Arg: Sized {
     /// The argument's type inside the transaction.
@@ -58,11 +58,14 @@ pub unsafe trait Arg: Sized {
     /// # Safety
     /// The caller forgets `self` afterwards, or rolls the transaction back, or `Self` is
     /// [`Repeat`]. It has seen that `self` is not [in use](Arg::in_use), and calls [`Arg::ended`]
-    /// when the transaction has ended. Only a caller whose pool has no shared roots may leave these
-    /// two out.
+    /// when the transaction has ended. Only a caller whose pool has no shared roots, or who enters
+    /// a [`Repeat`], may leave these two out.
     unsafe fn enter<'p>(&self) -> Self::In<'p>;
     /// The transaction that it has entered is committed or rolled back.
-    fn ended(&self) {}
+    ///
+    /// # Safety
+    /// That has happened, or it has entered none.
+    unsafe fn ended(&self) {}
 }
 
 /// An argument that can enter one transaction after the other: plain values, handles that are lent,
@@ -70,11 +73,11 @@ pub unsafe trait Arg: Sized {
 ///
 /// # Safety
 /// [`Arg::OWNED`] is 0, and [`Arg::enter`] may be called again when the transaction that was
-/// entered has ended.
+/// entered has ended. [`Arg::in_use`] is always false, and [`Arg::ended`] does nothing.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot enter a transaction in every iteration of a loop",
     note = "a loop's arguments are plain persistent values, `held.lend()`, and tuples of them",
-    note = "to give a handle away, use a step in the body of `each`"
+    note = "to give a handle away, or to use the key of a shared root, use a step in the body of `each`"
 )]
 pub unsafe trait Repeat: Arg {}
 
@@ -229,7 +232,8 @@ macro_rules! tuples {
             const OWNED: usize = 0 $(+ $n::OWNED)+;
             fn of_session(&self, session: u32) -> bool { $(self.$i.of_session(session))&&+ }
             fn in_use(&self) -> bool { $(self.$i.in_use())||+ }
-            fn ended(&self) { $(self.$i.ended();)+ }
+            // SAFETY: invariant "A key for a shared root": as promised to this one.
+            unsafe fn ended(&self) { $(unsafe { self.$i.ended() };)+ }
             fn handles(&self, f: &mut dyn FnMut(u32)) { $(self.$i.handles(f);)+ }
             fn owned(&self, f: &mut dyn FnMut(u32)) { $(self.$i.owned(f);)+ }
             fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }

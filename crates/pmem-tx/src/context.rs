@@ -349,7 +349,8 @@ struct Ended<'a, A: Arg>(&'a A);
 impl<A: Arg> Drop for Ended<'_, A> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.ended()
+        // SAFETY: invariant "A key for a shared root": dropped when the transaction has ended.
+        unsafe { self.0.ended() }
     }
 }
 
@@ -357,7 +358,8 @@ impl<A: Arg> Drop for Ended<'_, A> {
 struct Entered<A: Arg>(ManuallyDrop<A>);
 impl<A: Arg> Entered<A> {
     fn into_inner(self) -> A {
-        self.0.ended();
+        // SAFETY: invariant "A key for a shared root": called when the transaction has ended.
+        unsafe { self.0.ended() };
         let mut args = ManuallyDrop::new(self);
         // SAFETY: invariant "Sole owner": taken once; nothing drops what is left.
         unsafe { ManuallyDrop::take(&mut args.0) }
@@ -366,7 +368,8 @@ impl<A: Arg> Entered<A> {
 impl<A: Arg> Drop for Entered<A> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.ended()
+        // SAFETY: invariant "A key for a shared root": dropped when the transaction has ended.
+        unsafe { self.0.ended() }
     }
 }
 
@@ -781,7 +784,8 @@ impl<A: Arg, O, M: Model> Prepared<'_, A, O, M> {
 /// [`Section::exclusive`] is for the one task whose length does depend on the pool: in a replay, a
 /// thread of `nv-replay` checks an object that a recorded result owns. All of these together check
 /// each object at most once in a boot. By default that is a section. A kernel may override it with
-/// a mutex, or lock its scheduler and leave the interrupts on.
+/// a mutex, or lock its scheduler and leave the interrupts on; then no interrupt may run a thread
+/// that replays handles, because it would wait for ever.
 ///
 /// # Safety
 /// `with` calls `f` exactly once, on this thread, before it returns, and does not unwind by itself.

@@ -24,10 +24,9 @@
 //! Why this is safe: one atomic store changes a block's size or kind, so the blocks tile the heap
 //! at every moment. The remainder's header is stored and fenced before the shortened block. Headers
 //! of joined blocks lie inside the new block; its content may overwrite them only after the fence
-//! of step
-//! 3. If the transaction is cut, the journal entry makes the block free again, and a freed block is
-//!    an object again. Another context does not take a block while an entry of a transaction in
-//!    doubt names it (`in_doubt`).
+//! behind that header. If the transaction is cut, the journal entry makes the block free again, and
+//! a freed block is an object again. Another context does not take a block while an entry of a
+//! transaction in doubt names it (`in_doubt`).
 //!
 //! Where contexts preempt each other, each step of a search runs in a critical section of at most
 //! `HEADERS_PER_SECTION` headers. The search restarts if another context has joined blocks in

@@ -199,7 +199,7 @@ unsafe impl<S: Persist, W: Width> Arg for &mut Shared<'_, S, W> {
         self.in_use.set(true);
         Root::new(self.off)
     }
-    fn ended(&self) {
+    unsafe fn ended(&self) {
         self.in_use.set(false)
     }
 }

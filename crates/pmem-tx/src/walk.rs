@@ -61,6 +61,8 @@ pub(crate) struct Walk<'c, 'm, M> {
     known: usize,
     /// The lowest header of a block that may be pending.
     low: usize,
+    /// How many blocks are pending.
+    pending: usize,
     overflow: bool,
 }
 
@@ -93,13 +95,15 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         })
     }
 
-    /// Continues with the marks of an earlier walk. Valid only if nothing has changed since.
+    /// Continues with the marks of an earlier walk. Valid if nothing has changed since, or if only
+    /// blocks with the mark `UNOWNED` are followed, as [`Walk::claim`] does.
     pub fn resume(core: &'c Core<'m, M>) -> Self {
         Walk {
             core,
             types: [const { MaybeUninit::uninit() }; MAX_TYPES],
             known: 0,
             low: usize::MAX,
+            pending: 0,
             overflow: false,
         }
     }
@@ -214,6 +218,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             return false;
         };
         self.set_mark(header, PENDING + i);
+        self.pending += 1;
         true
     }
 
@@ -225,13 +230,14 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     #[inline(always)]
     fn check_pending_inline(&mut self) -> Result<(), Invalid> {
-        while self.low < self.core.geo.end {
+        while self.pending > 0 && self.low < self.core.geo.end {
             let header = self.low;
             // The check may make blocks before this one pending.
             self.low = header + GRANULE;
             let i = self.mark(header).wrapping_sub(PENDING);
             if let Some(&k) = self.types().get(usize::from(i)) {
                 self.set_mark(header, DONE);
+                self.pending -= 1;
                 self.check(header, k)?;
             }
         }
@@ -247,7 +253,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             header += GRANULE;
         }
-        self.low = usize::MAX;
+        (self.low, self.pending) = (usize::MAX, 0);
     }
 
     fn check(&mut self, header: usize, k: Target) -> Result<(), Invalid> {

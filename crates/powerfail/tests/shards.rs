@@ -26,6 +26,8 @@ fn again(test: &str, env: &[(&str, &str)]) -> Output {
             "--nocapture",
             "--test-threads=1",
         ])
+        // The whole test run may have one.
+        .env_remove("POWERFAIL_SAMPLE")
         .envs(env.iter().copied())
         .output()
         .unwrap()

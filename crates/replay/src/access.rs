@@ -5,8 +5,8 @@ use nvmem::{Model, Persist};
 use pmem_tx::{Context, Error, OpenError, Pool, Width};
 
 /// What a runtime asks of its pool. Implemented here only: by [`Pool`], which the runtime of a
-/// single program owns, and by
-/// [`Member`](crate::Member), a thread's part of a pool that several share.
+/// single program owns, and by [`Member`](crate::Member), a thread's part of a pool that several
+/// share.
 ///
 /// # Safety
 /// The context is that of the runtime's own root, and its numbers are those of its table.

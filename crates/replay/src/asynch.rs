@@ -215,7 +215,7 @@ where
     /// **Power loss**: an iteration is complete, or continues after its last record. If the future
     /// is dropped inside of an iteration, the runtime stops until the next open. **Cost**: that of
     /// [`Replay::each`]. **Errors**: those of [`Replay::each`]; [`Error::Cancelled`] for each call
-    /// after a future was dropped.
+    /// after a future was dropped, or a panic has left it.
     #[track_caller]
     pub fn each_async<F>(
         &mut self,

@@ -104,7 +104,9 @@ impl<'p, M, K> Deref for Step<'_, 'p, M, K> {
 
 impl<M: Model, K> Step<'_, '_, M, K> {
     /// Queues a message. It is sent after the step has committed, at least once, with a number that
-    /// stays the same when it is sent again. If the step does not commit, it is never sent.
+    /// stays the same when it is sent again. If the step does not commit, it is never sent. A
+    /// [`nested`](Tx::nested) transaction that is undone keeps its messages: it undoes persistent
+    /// objects only.
     ///
     /// **Cost**: the value and one unit. The first message of a step costs one unit each for its
     /// number (two on 16-bit units), the head and the mark that it was sent. **Errors**: if the
@@ -307,7 +309,8 @@ where
     /// stages its operation, commits the step with [`Commit::store`], and finishes the operation.
     /// It may capture. A bypass does not call it: the operation was finished when its owner was
     /// opened with the number from [`last_committed`](crate::last_committed). An error of `join`
-    /// undoes the step and is recorded.
+    /// undoes the step and is recorded; that record gets the step's number, so `join` clears first
+    /// what it has staged with it.
     ///
     /// **Power loss**: before the store nothing of the step and of the staged operation happened,
     /// after it all. **Cost** and **Errors**: those of [`Replay::step`] and of `join`.
@@ -486,7 +489,8 @@ impl<A: Arg> Drop for Entered<'_, A> {
             return;
         }
         if let Some(args) = self.0 {
-            args.ended()
+            // SAFETY: invariant "A key for a shared root": dropped when the transaction has ended.
+            unsafe { args.ended() }
         }
     }
 }

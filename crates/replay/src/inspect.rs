@@ -47,7 +47,7 @@ pub enum TableItem {
 /// Calls `visit` with each item of the table at the start of `region`, or of each table if it is
 /// one of several [`Threads`](crate::Threads). Writes nothing.
 ///
-/// The region comes back in every case. **Errors**: [`OpenError`](crate::OpenError).
+/// The region comes back in every case. **Errors**: [`OpenError`].
 pub fn inspect<'m, M: Model>(
     region: Region<'m, M>,
     visit: &mut dyn FnMut(TableItem),

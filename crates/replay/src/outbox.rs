@@ -46,7 +46,8 @@ use nvmem::{Invalid, Model, planted};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Its number: one more than that of the previous message. A repeated message has the same
-    /// number, so a receiver that remembers the last number can drop it. Wraps.
+    /// number, so a receiver that remembers the last number can drop it. Wraps. Of several threads
+    /// each numbers its own messages: give each its own ports, and remember a number for each.
     pub number: u32,
     /// The number of the port.
     pub port: u8,

@@ -73,7 +73,8 @@ where
     /// a power cut the loop continues in the iteration that was cut. If the body fails, its changes
     /// are undone, the loop stays in this iteration and the runtime stops until the next open.
     /// Nothing is recorded: the next boot tries again. To go on, handle the error inside the body,
-    /// where [`nested`](pmem_tx::Tx::nested) undoes a part of it.
+    /// where [`nested`](pmem_tx::Tx::nested) undoes a part of its changes, but not messages. A full
+    /// outbox cannot be handled there: it ends the loop.
     ///
     /// **Power loss**: an iteration happened with all its changes, or it did not begin. **Cost**:
     /// one store for an iteration, two more once in 32,768 iterations (once in 128 on 16-bit

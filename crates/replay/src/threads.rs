@@ -440,8 +440,8 @@ where
     /// before it has passed them, what has no owner is reclaimed after a later open.
     ///
     /// **Power loss**: nothing changes but that. **Cost**: reads the headers of the records that
-    /// count. **Errors**: [`OpenError::Shared`] the second time; [`OpenError::Pool`] if no session
-    /// number is left.
+    /// count. **Errors**: [`OpenError::Shared`] the second time, and after an audit;
+    /// [`OpenError::Pool`] if no session number is left.
     #[allow(clippy::type_complexity)]
     pub fn share(&mut self) -> Result<(C::Places<'_, M>, S::Keys<'_, M::Unit>), OpenError> {
         if self.shared && !planted!("nv-replay/threads-handed-out-twice") {

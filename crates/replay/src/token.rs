@@ -39,7 +39,8 @@ use pmem_tx::Width;
 /// # Sequence numbers
 ///
 /// A token stages its words with [`Commit::number`]. They take effect if and only if
-/// [`last_committed`](crate::last_committed) returns this number after a cut, or a later one.
+/// [`last_committed`](crate::last_committed) returns this number after a cut, or a later one; with
+/// several threads it is [`last_committed_of`](crate::last_committed_of) that thread.
 /// Numbers are used up by other calls, too, for which no token is asked:
 ///
 /// | call | numbers |
@@ -52,7 +53,7 @@ use pmem_tx::Width;
 /// | a turn that fails; a view; a bypass; an open | 0 |
 /// | an open that starts over or keeps `n` records | `n` + 1 |
 ///
-/// Numbers come round after 2^`seq_bits` - 1 of them. So a token that leaves stamps behind must
+/// Numbers repeat after 2^`seq_bits` - 1 of them. So a token that leaves stamps behind must
 /// sweep them in time, and count the numbers that others use: [`nvmem::tagged`] allows at most
 /// [`max_unswept`](nvmem::tagged::Widths::max_unswept) between two sweeps. Where the program bounds
 /// no such count, settle the words in `join` when `store` has returned.
@@ -61,7 +62,9 @@ pub trait Token {
     /// token: stages it with the step's number, calls [`Commit::store`], and finishes it.
     ///
     /// **Errors**: an error undoes the step, which fails with it. Then `join` has given up what the
-    /// body has done; [`Token::undone`] is not called.
+    /// body has done; [`Token::undone`] is not called. The next commit, that of the error's record,
+    /// uses the same number again: so before `join` returns an error or unwinds, it clears what it
+    /// has staged with it.
     fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error>;
 
     /// Gives up what the body has done with the token: the body has failed or unwound, or the step

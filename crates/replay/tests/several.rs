@@ -211,7 +211,7 @@ unsafe impl pmem_tx::Arg for Probe<'_> {
     unsafe fn enter<'p>(&self) -> Self::In<'p> {
         self.log.borrow_mut().push("enter");
     }
-    fn ended(&self) {
+    unsafe fn ended(&self) {
         self.log.borrow_mut().push("ended");
     }
 }

@@ -48,12 +48,17 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
             "region",
         ],
     ),
-    ("pmem-tx", &["--lib", "--test", "basic"]),
+    ("pmem-tx", &["--lib", "--test", "basic", "--test", "shared"]),
     // The other models differ in the width of a unit and in fences.
     ("pmem-tx", &["--test", "misuse", "in_order_32"]),
     ("pmem-tx", &["--test", "preempt", "threads"]),
     ("pmem-tx", &["--test", "crash", "elision"]),
-    ("nv-replay", &["--lib", "--test", "basic"]),
+    (
+        "nv-replay",
+        &[
+            "--lib", "--test", "basic", "--test", "steps", "--test", "several",
+        ],
+    ),
     ("nv-replay", &["--test", "soundness", "runtime"]),
     ("nvlist", &["--lib", "--test", "golden"]),
     ("nvlist", &["--test", "soundness", "edited"]),
