@@ -146,10 +146,17 @@ fn reads_of_some_bytes_only() {
     over_boots(Aligned(RamFram::filled(0)), &TWO);
 }
 
-/// The README says what a mirror takes in RAM beside region and shadow.
+/// The README says what a mirror takes in RAM beside region and shadow. Its `Debug` shows sizes.
 #[test]
 fn what_a_mirror_takes_in_ram() {
     let mirror = size_of::<Mirror<'_, ()>>();
+    let (mut nv, mut memory) = (RamFram::<4096>::filled(0), MEMORY);
+    let open = Mirror::open::<InOrder32>(&mut nv, 0..4096, &TWO, &mut memory).unwrap();
+    let shown = format!("{open:?}");
+    assert!(
+        shown.contains("image: 416") && shown.contains("len: 416"),
+        "{shown}"
+    );
     println!("a mirror takes {mirror} bytes beside region, shadow and driver");
     assert!(mirror <= 128, "{mirror}");
 }
@@ -277,7 +284,7 @@ fn ranges_and_configurations_are_checked() {
             ..Config::DEFAULT
         };
         let open = Mirror::open::<InOrder32>(nv, range, &config, memory);
-        open.err().expect("it must be refused")
+        open.unwrap_err()
     }
     let mut memory = MEMORY;
     let (mut fram, mut nor) = (RamFram::<4096>::filled(0), Nor::new());
