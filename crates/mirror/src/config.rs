@@ -26,9 +26,9 @@ pub enum Durability {
 pub struct Config {
     /// The segments that the range is divided into: 2 to 8, and 3 to 8 on flash.
     ///
-    /// On flash, `n` segments stand `2 * n - 2` boots in a row that are each cut in a commit marker
-    /// or in an erase, without one completed save between them: see docs/FAILURE-MODEL.md. The
-    /// default is 4.
+    /// On flash, `n` segments survive `2 * n - 2` boots in a row that are each cut in a commit
+    /// marker or in an erase, without one completed save between them. A search of all such chains
+    /// has shown it for 2, 3 and 4 segments: see docs/FAILURE-MODEL.md. The default is 4.
     pub segments: u8,
     /// When a commit is saved.
     pub durability: Durability,
@@ -41,8 +41,9 @@ impl Config {
         durability: Durability::BeforeOutput,
     };
 
-    /// The size of a range that suits an image of `image` bytes on such a medium. A segment has at
-    /// least three times the image, so that a base image is a third of what is written at most.
+    /// The size of a range that suits an image of `image` bytes on such a medium, which are
+    /// `memory.len() / 2 * 8`. A segment has at least three times the image, so that of a full
+    /// segment a third at most is the base image.
     ///
     /// **Panics** if the contract is not [sound](Contract::is_sound) or its word has more than 256
     /// bytes. In a constant this is a compile error.
@@ -53,8 +54,8 @@ impl Config {
     }
 
     /// What [`Mirror::durable`](crate::Mirror::durable) does at most after
-    /// [`Mirror::make_room`](crate::Mirror::make_room), for an image of `image` bytes. For a
-    /// program that saves when its power fails.
+    /// [`Mirror::make_room`](crate::Mirror::make_room), for an image of `image` bytes: that is
+    /// `memory.len() / 2 * 8`. For a program that saves when its power fails.
     ///
     /// **Panics**: as [`Config::range_bytes`].
     pub const fn worst_save(image: u32, contract: &Contract) -> Bound {

@@ -10,13 +10,17 @@
 //! A record is read once. Its words go straight to the image, and the shadow can undo them. So the
 //! bytes that were checked are those that are used, also where a second read would differ.
 //!
+//! The image holds values, and some of their bytes may be padding. It is read as machine memory: by
+//! volatile loads, after a barrier that may have written all of it. So each byte has one value in
+//! all loads of a save. The mirror copies and compares it, and takes no decision from its meaning.
+//!
 //! The bytes in `scratch` of the owner count as zeros. So the medium never holds a journal, unless
 //! a transaction was open at a save; the next save at rest then writes zeros over it.
 
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
-use nvmem::rest::Rest;
+use nvmem::at_rest::RestingRegion;
 use nvmem::{Model, Region, mapped, planted};
 
 use crate::format::MAX_WORDS;
@@ -61,14 +65,14 @@ impl<'m> Image<'m> {
     }
 
     /// The words that count as zeros, if the owner's region is this image.
-    pub(crate) fn at_rest(&self, rest: &Rest) -> Option<Range<usize>> {
-        let mine = rest.base == self.base.as_ptr().cast() && rest.len == self.words() * 4;
+    pub(crate) fn at_rest(&self, owned: &RestingRegion) -> Option<Range<usize>> {
+        let mine = owned.base == self.base.as_ptr().cast() && owned.len == self.words() * 4;
         if !mine && !planted!("nv-mirror/any-region") {
             return None;
         }
         // What the owner wrote through references is in memory, padding too.
-        mapped::end_loans(rest.base);
-        Some(rest.scratch.start.div_ceil(4)..rest.scratch.end / 4)
+        mapped::end_loans(owned.base);
+        Some(owned.scratch.start.div_ceil(4)..owned.scratch.end / 4)
     }
 
     /// The word as the medium is to hold it.
@@ -81,8 +85,9 @@ impl<'m> Image<'m> {
             }
             return 0;
         }
-        // SAFETY: invariant "At rest": inside the image, and its owner is borrowed mutably.
-        unsafe { self.base.add(i).read() }
+        // SAFETY: invariants "At rest" and "Padding as memory": inside the image, and its owner is
+        // borrowed mutably; the load is volatile.
+        unsafe { self.base.add(i).read_volatile() }
     }
 
     fn set(&mut self, i: usize, w: u32) {

@@ -28,8 +28,8 @@
 //!
 //! A cut in a confirmation may read as confirmed at one boot and not at the next. With words that
 //! fall so each time, several such cuts in a row can lose the durable segment. The rule above was
-//! searched against all such chains: with `n` segments, each chain of `2 * n - 2` cuts without a
-//! completed save is survived. docs/FAILURE-MODEL.md has the table.
+//! searched against all such chains, with 2, 3 and 4 segments: with `n` segments, each chain of
+//! `2 * n - 2` cuts without a completed save is survived. docs/FAILURE-MODEL.md says more.
 
 use crate::format::MAX_SEGMENTS;
 use core::ops::Range;
@@ -143,12 +143,12 @@ impl Log {
             // What others wrote usually begins at the start, and stays recognisable.
             return last;
         }
-        let kept = if planted!("nv-mirror/keeps-newest-marked") {
+        let durable = if planted!("nv-mirror/keeps-newest-marked") {
             self.newest(MARKED)
         } else {
             self.newest(CONFIRMED)
         };
-        let others = (0..self.count).filter(|s| Some(*s) != kept);
+        let others = (0..self.count).filter(|s| Some(*s) != durable);
         let best = others.reduce(|a, b| {
             let (la, lb) = (self.level(a), self.level(b));
             let better = if la != lb && !planted!("nv-mirror/oldest-first") {

@@ -11,8 +11,9 @@
 //!             2  header, base image
 //!             3  marker, confirmation                                then: flush
 //!
-//!  no erase   1  base image
-//!             2  header                                              then: flush
+//!  no erase   1  zeros over the header that the target had
+//!             2  base image
+//!             3  header                                              then: flush
 //! ```
 //!
 //! | cut in | the next boot finds |
@@ -30,11 +31,12 @@ use crate::error::MirrorError;
 use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, Shape, Sizes, record_bytes};
 use crate::image::Image;
 use crate::log::{CONFIRMED, Log, MARKED, Tail, UNREADABLE};
+use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::Range;
+use nvmem::at_rest::AtRest;
 use nvmem::crc::Crc32;
 use nvmem::marker::{Marker, PIECE, Progress, erased};
-use nvmem::rest::AtRest;
 use nvmem::{Model, Region, planted};
 
 /// A region in RAM whose content lives in a log on a medium. See [the crate](crate).
@@ -48,6 +50,14 @@ pub struct Mirror<'m, D> {
     unsaved: u32,
 }
 
+impl<D> fmt::Debug for Mirror<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut s = f.debug_struct("Mirror");
+        s.field("image", &self.shape.image).field("log", &self.log);
+        s.finish_non_exhaustive()
+    }
+}
+
 impl<'m, D: Medium> Mirror<'m, D> {
     const SIZES: Sizes = Sizes::of(&D::CONTRACT);
     const FLASH: bool = D::CONTRACT.erase.is_some();
@@ -57,7 +67,9 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ///
     /// The first half of `memory` is the region, the second half is the mirror's own. Give the
     /// region to its owner, for example `Pool::open`, and then call [`Mirror::durable`] before the
-    /// program shows anything.
+    /// program shows anything. Where a `u64` is aligned to less than 8 bytes, declare the memory in
+    /// a type of `repr(align(8))`: otherwise its address decides the size of the region, and an
+    /// image of another size is another layout.
     ///
     /// **Power loss**: nothing is written. **Cost**: reads the headers and one segment; another
     /// segment for each one whose writing was cut. On a medium without a log, reads the range.
@@ -78,9 +90,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// As [`Mirror::open`], for any content of the range: what it holds is given up. The region
     /// holds zeros.
     ///
-    /// **Power loss**: the range holds the old log as before, no log, or parts of other data. Call
-    /// it again. **Cost**: erases the range, or writes zeros to it. **Errors**: those of
-    /// [`Mirror::open`], except for the content of the range.
+    /// **Power loss**: the range holds the old log as before; or, for another layout, an older
+    /// state of it; no log; or parts of other data. Call it again. **Cost**: erases the range, or
+    /// writes zeros to it. **Errors**: those of [`Mirror::open`], except for the content of the
+    /// range.
     pub fn format<M: Model>(
         medium: D,
         range: Range<u32>,
@@ -169,11 +182,16 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             let scratch = self.scratch(owner)?;
-            wait!(self.save(&scratch))
+            if planted!("nv-mirror/failed-save-counts") {
+                self.unsaved = 0;
+            }
+            wait!(self.save(&scratch))?;
+            self.unsaved = 0;
+            Ok(())
         })
     }
 
-    /// Tells that a transaction of the owner was committed, and saves if
+    /// Call it after each commit of the owner. It saves if
     /// [`Config::durability`](crate::Config::durability) says so.
     ///
     /// **Power loss**, **Cost**, **Errors**: as for [`Mirror::durable`], or nothing is done.
@@ -206,12 +224,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
         owner: &mut T,
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            let scratch = self.scratch(owner)?;
-            wait!(self.save(&scratch))?;
+            wait!(self.durable(owner))?;
             let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
             if self.log.tail.is_some_and(|t| t.end - t.at >= most) {
                 return Ok(());
             }
+            let scratch = self.scratch(owner)?;
             wait!(self.begin(&scratch))
         })
     }
@@ -233,13 +251,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
     }
 
     fn scratch<T: AtRest>(&self, owner: &mut T) -> Result<Range<usize>, MirrorError<D::Error>> {
-        let rest = owner.at_rest();
-        self.image.at_rest(&rest).ok_or(MirrorError::OtherRegion)
+        let owned = owner.at_rest();
+        self.image.at_rest(&owned).ok_or(MirrorError::OtherRegion)
     }
 
     fn save(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            self.unsaved = 0;
             let Some(tail) = self.log.tail else {
                 return wait!(self.begin(scratch));
             };
@@ -267,6 +284,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
     fn begin(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             self.log.tail = None;
+            if self.log.newest(MARKED).is_none() && !planted!("nv-mirror/cut-first-save-counts") {
+                // Of the first save nothing counts until it ends, so the next one is the first too.
+                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+            }
             let target = self.log.target();
             let Range { start, end } = self.log.range(target);
             if Self::FLASH {
@@ -298,6 +319,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     .map_err(MirrorError::Medium)?;
                 self.finish(target, number, tail, scratch);
                 return Ok(());
+            }
+            // A save that did not return may have completed the header.
+            if !planted!("nv-mirror/old-header-stays") {
+                wait!(self.write_header(start, &[0; HEADER as usize]))?;
+                wait!(self.order())?;
             }
             if planted!("nv-mirror/header-first") {
                 wait!(self.write_header(start, &header))?;
@@ -494,27 +520,44 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    /// Whether all segments but the last one are blank.
+    /// Whether all is blank but what the first save writes: the last segment, of which it reaches
+    /// only the first part where it erases nothing.
     fn is_blank_but_last(&mut self) -> output!(Result<bool, MirrorError<D::Error>>) {
         steps!({
             let start = self.log.start;
-            let end = self.log.range(self.log.count - 1).start;
-            let fill = const { erased(&D::CONTRACT) };
-            let mut blank = wait!(marker::all_bytes_are(&mut self.medium, start, end, fill))
-                .map_err(MirrorError::Medium)?;
-            if !blank && !Self::FLASH {
-                blank = wait!(marker::all_bytes_are(&mut self.medium, start, end, 0))
-                    .map_err(MirrorError::Medium)?;
+            let Range { start: last, end } = self.log.range(self.log.count - 1);
+            let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
+            let mut unwritten = last + Self::SIZES.base + most..end;
+            if Self::FLASH || planted!("nv-mirror/last-segment-ignored") {
+                unwritten.start = end;
             }
-            Ok(blank)
+            let fill = const { erased(&D::CONTRACT) };
+            for fill in [fill, 0] {
+                let mut blank = true;
+                for Range { start, end } in [start..last, unwritten.clone()] {
+                    blank = blank
+                        && wait!(marker::all_bytes_are(&mut self.medium, start, end, fill))
+                            .map_err(MirrorError::Medium)?;
+                }
+                if blank || Self::FLASH {
+                    return Ok(blank);
+                }
+            }
+            Ok(false)
         })
     }
 
-    /// No segment counts: whether the range is blank. The last segment may hold anything, because
-    /// the first save may have been cut there.
+    /// No segment counts: whether the range is blank. What the first save writes may hold anything,
+    /// because that may have been cut.
     fn check_blank(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            if wait!(self.is_blank_but_last())? {
+            let last = self.log.count - 1;
+            // The header of the last segment, if it has one, is that of the first save.
+            let mut first = self.log.is_blank() || self.log.number(last) == 1;
+            if planted!("nv-mirror/damaged-is-blank") {
+                first = true;
+            }
+            if first && wait!(self.is_blank_but_last())? {
                 self.log = Log::new(self.log.start, self.log.segment, self.log.count);
                 return Ok(());
             }
@@ -691,7 +734,7 @@ struct Reader {
     end: u32,
     bytes: [u8; 64],
     /// The part of the piece that was not taken yet.
-    rest: Range<usize>,
+    unread: Range<usize>,
 }
 
 impl Reader {
@@ -700,41 +743,41 @@ impl Reader {
             at: tail.at,
             end: tail.end,
             bytes: [0; 64],
-            rest: 0..0,
+            unread: 0..0,
         }
     }
 
     /// The offset of the next word.
     fn position(&self) -> u32 {
-        self.at - self.rest.len() as u32
+        self.at - self.unread.len() as u32
     }
 
     /// Continues at `at`, which is not before the next word.
     fn skip_to(&mut self, at: u32) {
         let skip = (at - self.position()) as usize;
-        if skip <= self.rest.len() {
-            self.rest.start += skip;
+        if skip <= self.unread.len() {
+            self.unread.start += skip;
         } else {
-            (self.at, self.rest) = (at, 0..0);
+            (self.at, self.unread) = (at, 0..0);
         }
     }
 
     /// The next word; `None` at the end of the segment.
     fn next<D: Medium>(&mut self, medium: &mut D) -> output!(Result<Option<u32>, D::Error>) {
         steps!({
-            if self.rest.is_empty() {
+            if self.unread.is_empty() {
                 let n = (self.end - self.at).min(64) as usize;
                 let piece = self.bytes.get_mut(..n).unwrap_or_default();
                 wait!(marker::read(medium, self.at, piece))?;
                 self.at += n as u32;
-                self.rest = 0..n;
+                self.unread = 0..n;
             }
-            let from = self.rest.start;
+            let from = self.unread.start;
             let word = self.bytes.get(from..from + 4);
             let word = word
-                .filter(|_| self.rest.len() >= 4)
+                .filter(|_| self.unread.len() >= 4)
                 .and_then(|w| w.first_chunk());
-            self.rest.start = (from + 4).min(self.rest.end);
+            self.unread.start = (from + 4).min(self.unread.end);
             Ok(word.map(|w| u32::from_le_bytes(*w)))
         })
     }

@@ -7,7 +7,7 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use nv_mirror::{Config, Mirror, asynch};
 use nvmem::device::{AsyncMedium, Contract, Medium};
-use nvmem::ram::{RamFram, RamNor};
+use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{InOrder32, Region};
 use support::MEMORY;
 
@@ -16,7 +16,8 @@ const THREE: Config = Config {
     ..Config::DEFAULT
 };
 
-/// A medium whose operations each wait once before they begin and once after half of a write.
+/// A medium whose operations each wait before they begin, after half of a write, and after their
+/// end: a future may be dropped although the medium has done all of it.
 #[derive(Clone)]
 struct Slow<D>(D);
 
@@ -48,11 +49,21 @@ impl<D: Medium> AsyncMedium for Slow<D> {
         let (first, second) = bytes.split_at(bytes.len() / 2 / word * word);
         self.0.write(at, first)?;
         wait_once().await;
-        self.0.write(at + first.len() as u32, second)
+        self.0.write(at + first.len() as u32, second)?;
+        wait_once().await;
+        Ok(())
     }
     async fn erase(&mut self, from: u32, to: u32) -> Result<(), D::Error> {
         wait_once().await;
-        self.0.erase(from, to)
+        self.0.erase(from, to)?;
+        wait_once().await;
+        Ok(())
+    }
+    async fn flush(&mut self) -> Result<(), D::Error> {
+        wait_once().await;
+        self.0.flush()?;
+        wait_once().await;
+        Ok(())
     }
 }
 
@@ -135,25 +146,41 @@ fn found<D: Medium>(mut nv: D) -> u32 {
     n
 }
 
+/// Words that are saved together.
+fn both(region: &mut Region<'_, InOrder32>, n: u32) {
+    set(region, 0, n);
+    set(region, 90, n);
+}
+
+/// Saves once, and then until the next save finds no room if it says so. Returns how often.
+fn fill<D: AsyncMedium<Error: core::fmt::Debug>>(
+    mirror: &mut asynch::Mirror<'_, &mut D>,
+    region: &mut Region<'_, InOrder32>,
+    full: bool,
+) -> u32 {
+    // Two runs of a word, the end and the check.
+    let record = 24u32.next_multiple_of(D::CONTRACT.write_size);
+    let mut n = 0;
+    while n == 0 || full && mirror.room() >= record {
+        n += 1;
+        both(region, n);
+        done(mirror.durable(region)).unwrap();
+    }
+    n
+}
+
 /// A save is dropped after each number of polls.
 fn dropped<D: Medium + Clone>(blank: D) {
     let mut ended = 0;
     for most in 0..200 {
         // The save that is dropped appends a record, or begins a segment.
-        for before in [1, 30] {
+        for full in [false, true] {
             let mut nv = Slow(blank.clone());
             let all = 0..nv.0.capacity();
             let mut memory = MEMORY;
             let open = asynch::Mirror::open(&mut nv, all, &THREE, &mut memory);
             let (mut mirror, mut region) = done(open).unwrap();
-            let both = |region: &mut Region<'_, InOrder32>, n| {
-                set(region, 0, n);
-                set(region, 90, n);
-            };
-            for n in 1..=before {
-                both(&mut region, n);
-                done(mirror.durable(&mut region)).unwrap();
-            }
+            let before = fill(&mut mirror, &mut region, full);
             both(&mut region, before + 1);
             let whole = polled(mirror.durable(&mut region), most).is_some();
             ended += u32::from(whole);
@@ -173,4 +200,48 @@ fn dropped<D: Medium + Clone>(blank: D) {
 fn a_dropped_save_is_a_cut() {
     dropped(RamFram::<3072>::filled(0));
     dropped(RamNor::<3, 1024, 4>::new());
+}
+
+/// A save is dropped after each number of polls, and then the next save of the same boot is.
+fn dropped_twice<D: Medium + Clone>(blank: D) {
+    // The first one that is dropped begins the range, appends a record, or finds no room.
+    for (begun, full) in [(false, false), (true, false), (true, true)] {
+        let mut ended = 0;
+        'first: for first in 0.. {
+            for second in 0.. {
+                let mut nv = Slow(blank.clone());
+                let all = 0..nv.0.capacity();
+                let mut memory = MEMORY;
+                let open = asynch::Mirror::open(&mut nv, all, &THREE, &mut memory);
+                let (mut mirror, mut region) = done(open).unwrap();
+                let before = match begun {
+                    true => fill(&mut mirror, &mut region, full),
+                    false => 0,
+                };
+                both(&mut region, before + 1);
+                if polled(mirror.durable(&mut region), first).is_some() {
+                    break 'first;
+                }
+                both(&mut region, before + 2);
+                let whole = polled(mirror.durable(&mut region), second).is_some();
+                let next = found(mirror.medium_mut().0.clone());
+                let least = if whole { before + 2 } else { before };
+                assert!((least..=before + 2).contains(&next), "{next}");
+                if whole {
+                    ended += 1;
+                    break;
+                }
+            }
+        }
+        assert!(ended > 4, "{ended}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "thousands of saves")]
+fn two_dropped_saves_are_a_cut() {
+    dropped_twice(RamFram::<3072>::filled(0));
+    dropped_twice(RamFram::<3072>::filled(0xFF));
+    dropped_twice(RamMram::<3072>::filled(0));
+    dropped_twice(RamNor::<3, 1024, 4>::new());
 }

@@ -82,6 +82,43 @@ fn a_pool_is_there_at_the_next_boot() {
     over_boots(RamNor::<8, 2048, 8, 0xFF, false>::new(), &Config::DEFAULT);
 }
 
+/// Padding is saved as the bytes that memory holds there, also from a region that a pool has left.
+#[test]
+#[cfg_attr(miri, ignore = "the bytes of padding have no value under Miri")]
+fn a_pool_of_a_padded_type() {
+    #[derive(nvmem::Persist, Clone, Copy, PartialEq, Debug)]
+    #[repr(C)]
+    struct Padded {
+        a: u32,
+        b: u8,
+    }
+    let padded = |n: u32| Padded { a: n, b: n as u8 };
+    let small = pmem_tx::Config::SMALL;
+    let mut nv = RamFram::<4096>::filled(0);
+    for n in 0..20 {
+        let mut memory = MEMORY;
+        let (mut mirror, region) =
+            Mirror::open::<InOrder32>(&mut nv, 0..4096, &TWO, &mut memory).unwrap();
+        let pool =
+            Pool::<[Padded; 4], InOrder32>::open_with(region, &small, |_| Ok([padded(0); 4]));
+        let mut pool = pool.unwrap();
+        let found = pool.tx(|tx, v| Ok(*v.get(tx))).unwrap();
+        assert_eq!(found, [padded(n); 4]);
+        pool.tx_with(n + 1, |tx, v, n| {
+            *v.get_mut(tx)? = [padded(n); 4];
+            Ok(())
+        })
+        .map_err(|f| f.error)
+        .unwrap();
+        mirror.durable(&mut pool).unwrap();
+        let room = mirror.room();
+        mirror.durable(&mut pool).unwrap();
+        assert_eq!(mirror.room(), room, "nothing has changed");
+        // The journal counts here: no pool says that it is not needed.
+        mirror.durable(&mut pool.close()).unwrap();
+    }
+}
+
 #[test]
 fn reads_of_some_bytes_only() {
     /// Reads begin and end at multiples of 16 bytes.
@@ -107,6 +144,21 @@ fn reads_of_some_bytes_only() {
         }
     }
     over_boots(Aligned(RamFram::filled(0)), &TWO);
+}
+
+/// The README says what a mirror takes in RAM beside region and shadow. Its `Debug` shows sizes.
+#[test]
+fn what_a_mirror_takes_in_ram() {
+    let mirror = size_of::<Mirror<'_, ()>>();
+    let (mut nv, mut memory) = (RamFram::<4096>::filled(0), MEMORY);
+    let open = Mirror::open::<InOrder32>(&mut nv, 0..4096, &TWO, &mut memory).unwrap();
+    let shown = format!("{open:?}");
+    assert!(
+        shown.contains("image: 416") && shown.contains("len: 416"),
+        "{shown}"
+    );
+    println!("a mirror takes {mirror} bytes beside region, shadow and driver");
+    assert!(mirror <= 128, "{mirror}");
 }
 
 #[test]
@@ -169,6 +221,28 @@ fn the_policy_says_when_a_commit_is_saved() {
     assert_eq!(saved(Durability::Every(0), 3), 3);
 }
 
+/// What a save that failed should have saved is due at the next commit.
+#[test]
+fn after_a_failed_save_the_next_commit_is_saved() {
+    let config = Config {
+        durability: Durability::Every(3),
+        ..THREE
+    };
+    let mut nv = Failing {
+        medium: Nor::new(),
+        left: None,
+    };
+    boot(&mut nv, &config, |mirror, pool| {
+        mirror.durable(pool).unwrap();
+        for n in 1..=4 {
+            set(pool, 0, n);
+            mirror.medium_mut().left = (n == 3).then_some(0);
+            assert_eq!(mirror.committed(pool).is_err(), n == 3);
+        }
+    });
+    boot(&mut nv, &config, |_, pool| assert_eq!(get(pool, 0), 4));
+}
+
 #[test]
 fn after_make_room_a_save_has_a_bound() {
     const BOUND: nv_mirror::Bound = Config::worst_save(8 * 52, &Nor::CONTRACT);
@@ -210,7 +284,7 @@ fn ranges_and_configurations_are_checked() {
             ..Config::DEFAULT
         };
         let open = Mirror::open::<InOrder32>(nv, range, &config, memory);
-        open.err().expect("it must be refused")
+        open.unwrap_err()
     }
     let mut memory = MEMORY;
     let (mut fram, mut nor) = (RamFram::<4096>::filled(0), Nor::new());
@@ -316,6 +390,59 @@ fn other_content_is_refused_and_kept() {
     boot(&mut rotten, &TWO, |_, pool| assert_eq!(get(pool, 2), 5));
 }
 
+/// The first save writes the last segment and may be cut, so what lies there decides nothing. What
+/// it cannot have written does, where nothing is erased.
+#[test]
+fn other_data_in_the_last_segment() {
+    let at = |offset: usize| {
+        let mut nv = RamFram::<4096>::filled(0xFF);
+        nv.bytes_mut()[offset] = 1;
+        let mut memory = MEMORY;
+        let open = Mirror::open::<InOrder32>(&mut nv, 0..4096, &TWO, &mut memory);
+        open.err()
+    };
+    // Header, and the longest base image.
+    let written = 24 + (4 * 105 + 8);
+    assert_eq!(at(2047), Some(MirrorError::Foreign));
+    assert_eq!(at(2048), None);
+    assert_eq!(at(2048 + written - 1), None);
+    assert_eq!(at(2048 + written), Some(MirrorError::Foreign));
+    assert_eq!(at(4095), Some(MirrorError::Foreign));
+    let mut nv = Nor::new();
+    nv.bytes_mut()[12287] = 1;
+    boot(&mut nv, &THREE, |mirror, pool| {
+        mirror.durable(pool).unwrap()
+    });
+}
+
+/// The only segment is damaged. If it can be the one that the first save was writing, nothing is
+/// lost; otherwise something is.
+#[test]
+fn damage_is_not_a_blank_range() {
+    let mut nv = Nor::new();
+    for number in 1..=4 {
+        boot(&mut nv, &THREE, |mirror, pool| {
+            set(pool, 0, number);
+            mirror.durable(pool).unwrap();
+        });
+        if number != 1 && number != 4 {
+            continue;
+        }
+        // Number 4 lies where number 1 did.
+        let mut rotten = nv.clone();
+        rotten.erase(0, 8192).unwrap();
+        assert_eq!(rotten.bytes()[8192 + 4], number as u8);
+        boot(&mut rotten, &THREE, |_, pool| {
+            assert_eq!(get(pool, 0), number)
+        });
+        rotten.bytes_mut()[8192 + 60] ^= 1;
+        let mut memory = MEMORY;
+        let open = Mirror::open::<InOrder32>(&mut rotten, 0..12288, &THREE, &mut memory);
+        let expected = (number == 4).then_some(MirrorError::Damaged);
+        assert_eq!(open.err(), expected);
+    }
+}
+
 /// Every operation of the medium fails once. What was durable stays, and the next save works.
 fn failing<D: Medium + Clone>(nv: D, config: &Config) {
     let mut fails = 0;
@@ -374,6 +501,64 @@ fn a_medium_that_fails_loses_nothing() {
     failing(RamFram::<4096>::filled(0), &TWO);
     failing(RamMram::<4096>::filled(0), &TWO);
     failing(RamNor::<3, 1024, 4>::new(), &THREE);
+}
+
+/// Two saves in a row fail, each at each operation. Then the power is cut.
+fn failing_twice<D: Medium + Clone>(blank: D, config: &Config) {
+    // The first one that fails begins the range, appends a record, or finds no room.
+    for (begun, full) in [(false, false), (true, false), (true, true)] {
+        let mut fails = 0;
+        'first: for first in 0.. {
+            for second in 0.. {
+                let mut nv = Failing {
+                    medium: blank.clone(),
+                    left: None,
+                };
+                let all = 0..nv.capacity();
+                let mut memory = MEMORY;
+                let open = Mirror::open(&mut nv, all.clone(), config, &mut memory);
+                let (mut mirror, region) = open.unwrap();
+                let mut pool = open_pool(region);
+                let mut before = 0;
+                let mut record = u32::MAX;
+                while begun && before < 2 || full && mirror.room() >= record {
+                    let room = mirror.room();
+                    before += 1;
+                    set(&mut pool, 0, before);
+                    mirror.durable(&mut pool).unwrap();
+                    record = room.saturating_sub(mirror.room());
+                }
+                set(&mut pool, 0, before + 1);
+                mirror.medium_mut().left = Some(first);
+                if mirror.durable(&mut pool).is_ok() {
+                    break 'first;
+                }
+                set(&mut pool, 0, before + 2);
+                mirror.medium_mut().left = Some(second);
+                let whole = mirror.durable(&mut pool).is_ok();
+                mirror.medium_mut().left = None;
+                boot(&mut nv, config, |_, pool| {
+                    let n = get(pool, 0);
+                    let least = if whole { before + 2 } else { before };
+                    assert!(n >= least && n <= before + 2, "{n}");
+                });
+                if whole {
+                    break;
+                }
+                fails += 1;
+            }
+        }
+        assert!(fails > 4, "{fails}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "thousands of saves")]
+fn two_saves_that_fail_lose_nothing() {
+    failing_twice(RamFram::<4096>::filled(0), &TWO);
+    failing_twice(RamFram::<4096>::filled(0xFF), &TWO);
+    failing_twice(RamMram::<4096>::filled(0), &TWO);
+    failing_twice(RamNor::<3, 1024, 4>::new(), &THREE);
 }
 
 /// What is durable when the failure is not followed by another save.

@@ -14,6 +14,7 @@ pub mod adapter;
 // Its files are those of `blocking`; its functions are `async` by a macro.
 #[allow(clippy::duplicate_mod, clippy::manual_async_fn)]
 pub mod asynch;
+pub mod at_rest;
 mod blocking;
 mod bounded;
 pub mod crc;
@@ -38,7 +39,6 @@ mod postcard;
 pub mod ram;
 pub mod record;
 mod region;
-pub mod rest;
 #[doc(hidden)]
 pub mod sabotage;
 pub mod sequence;

@@ -53,6 +53,15 @@ pub struct Region<'m, M> {
 // SAFETY: invariant "Sole region": it owns its bytes as a `&mut [_]` does.
 unsafe impl<M> Send for Region<'_, M> {}
 
+/// Its address and length; not its bytes, which may be padding.
+impl<M> core::fmt::Debug for Region<'_, M> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut s = f.debug_struct("Region");
+        s.field("base", &self.base);
+        s.field("len", &(self.len & !HOLDS_VALUES)).finish()
+    }
+}
+
 impl<'m, M: Model> Region<'m, M> {
     /// Every region starts at a multiple of this, in bytes.
     pub const ALIGN: usize = ALIGN;

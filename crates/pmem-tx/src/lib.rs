@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 
+mod at_rest;
 mod context;
 mod cross;
 mod error;
@@ -12,7 +13,6 @@ mod layout;
 mod pool;
 mod ptr;
 mod resolved;
-mod rest;
 mod shared;
 mod tx;
 mod walk;

@@ -1,7 +1,7 @@
 //! What a pool tells a mirror: `nvmem::rest`.
 
 use core::mem::MaybeUninit;
-use nvmem::rest::AtRest;
+use nvmem::at_rest::AtRest;
 use nvmem::{InOrder32, Region};
 use pmem_tx::{Config, Pool, Tx};
 

@@ -67,7 +67,17 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
     ("checkpoint", &["--test", "images", "damage"]),
     ("checkpoint", &["--test", "log", "another_program"]),
     ("checkpoint", &["--test", "soundness", "table"]),
-    ("nv-mirror", &["--test", "basic", "a_pool"]),
+    (
+        "nv-mirror",
+        &[
+            "--test",
+            "basic",
+            "--",
+            "a_pool",
+            "another_owner",
+            "an_open",
+        ],
+    ),
     ("spi-fram", &["--lib", "--test", "bus", "--test", "parts"]),
     ("powerfail", &["--test", "mapped", "two_"]),
 ];

@@ -99,6 +99,16 @@ fn flash_by_256_bytes() {
     campaign!(Simulated::<Pages>::new(3 * 2048).refusal_fails(), THREE, 2, every 1, depth 2, 1000);
 }
 
+/// With the segments that a program has if it chooses nothing.
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn the_default_configuration() {
+    let fram = || Simulated::<SpiFram>::new(4 * 900);
+    campaign!(fram(), Config::DEFAULT, 2, every 1, depth 2, 5000);
+    let flash = || Simulated::<Bytes32>::new(4 * 1024).refusal_fails();
+    campaign!(flash(), Config::DEFAULT, 3, every 1, depth 2, 3000);
+}
+
 /// Several steps are lost or saved together.
 #[test]
 #[cfg_attr(miri, ignore = "two cuts deep")]

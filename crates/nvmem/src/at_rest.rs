@@ -5,9 +5,10 @@ use crate::model::Model;
 use crate::region::Region;
 use core::ops::Range;
 
-/// A region whose owner does nothing with it now.
+/// A region whose owner does nothing with it now. It may hold values: a reader takes their padding
+/// as machine memory, by volatile loads.
 #[derive(Debug, Clone)]
-pub struct Rest {
+pub struct RestingRegion {
     /// The address of the region's first byte.
     pub base: *mut u8,
     /// Its length in bytes.
@@ -28,14 +29,14 @@ pub unsafe trait AtRest {
     /// The region, which is at rest as long as `self` is borrowed.
     ///
     /// **Cost**: a few instructions, no store.
-    fn at_rest(&mut self) -> Rest;
+    fn at_rest(&mut self) -> RestingRegion;
 }
 
 // SAFETY: invariant "Sole region": nothing else uses the bytes of a region while it is borrowed
 // mutably.
 unsafe impl<M: Model> AtRest for Region<'_, M> {
-    fn at_rest(&mut self) -> Rest {
-        Rest {
+    fn at_rest(&mut self) -> RestingRegion {
+        RestingRegion {
             base: self.base(),
             len: self.len(),
             scratch: 0..0,

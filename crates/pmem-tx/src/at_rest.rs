@@ -3,7 +3,7 @@
 use crate::context::flag;
 use crate::pool::{Pool, Roots};
 use crate::ptr::Width;
-use nvmem::rest::{AtRest, Rest};
+use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::{Model, planted};
 
 // SAFETY: invariant "Sole region": the pool owns its region, and contexts, transactions and loans
@@ -13,13 +13,13 @@ unsafe impl<R: Roots, M: Model> AtRest for Pool<'_, R, M>
 where
     M::Unit: Width,
 {
-    fn at_rest(&mut self) -> Rest {
+    fn at_rest(&mut self) -> RestingRegion {
         let (core, all) = self.core_and_states();
         // A transaction whose token or stack was given up: its entries are still needed.
         let open = |s: &crate::context::CtxState| s.level() > 0 || s.is(flag::PREPARED);
         let open = all.iter().any(open) && !planted!("pmem-tx/rest-ignores-open");
         let scratch = core.geo.journals..core.geo.heap & !7;
-        Rest {
+        RestingRegion {
             base: core.region.base(),
             len: core.region.len(),
             scratch: if open { 0..0 } else { scratch },
