@@ -486,3 +486,42 @@ fn threads_of_the_host() {
     in_parallel::<InOrder32>();
     in_parallel::<InOrder16>();
 }
+
+/// Counts calls of `exclusive` in this thread.
+enum Counted {}
+std::thread_local! {
+    static EXCLUSIVE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+// SAFETY: one thread of the host.
+unsafe impl Section for Counted {
+    fn with<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+    fn exclusive<R>(f: impl FnOnce() -> R) -> R {
+        EXCLUSIVE.set(EXCLUSIVE.get() + 1);
+        f()
+    }
+}
+
+/// Each handle that a replay adopts is checked while no other thread adopts.
+#[test]
+fn adoptions_exclude_each_other() {
+    type Two<'m> =
+        Threads<'m, Sharing<(u32,), Contexts<(u32, u32)>>, Preempted<InOrder32, Counted>>;
+    let mut words = memory(2048);
+    let mut region = Some(Region::new(&mut words));
+    for adopted in [0, 2] {
+        let region_now = region.take().expect("given back");
+        let mut all = Two::open(region_now, TABLE, Some(POOL), |_| Ok(((0,), (0, 0))))
+            .unwrap_or_else(|r| panic!("open: {r}"));
+        EXCLUSIVE.set(0);
+        let ((one, two), _) = all.share().unwrap();
+        for place in [one, two] {
+            let mut rt = place.open(Options::default()).unwrap();
+            let h = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(5, tx));
+            core::mem::forget(h.unwrap());
+        }
+        assert_eq!(EXCLUSIVE.get(), adopted);
+        region = Some(all.close());
+    }
+}
