@@ -211,7 +211,7 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             put("checkpoint.failures", captured(|e| e.failures));
         }
         let of = |f: fn(&Explored) -> u64| threads.iter().map(|e| f(e)).sum::<u64>() as f64;
-        if of(|e| e.boots) > 0.0 {
+        if of(|e| e.cuts) > 0.0 {
             for (key, v) in [("cuts", of(|e| e.cuts)), ("failures", of(|e| e.failures))] {
                 out.insert(format!("threads.{name}.{key}"), v);
             }
