@@ -97,8 +97,10 @@ fn varies(key: &str) -> bool {
         "caught",
         "interrupts",
     ];
-    let of_the_rig =
-        |k: &str| k.starts_with("machine.") && k.split('.').any(|w| counts.contains(&w));
+    let of_the_rig = |k: &str| {
+        ["machine.", "threads."].iter().any(|p| k.starts_with(p))
+            && k.split('.').any(|w| counts.contains(&w))
+    };
     let of_suites = [
         "heap.cuts",
         "heap.boots",
@@ -110,6 +112,8 @@ fn varies(key: &str) -> bool {
         "heap.bit_flips_spread",
         "heap.damaged_pages",
         "heap.damaged_pages_spread",
+        "threads.nvm_per_thread",
+        "threads.preemption_points",
     ];
     // How bytes are copied is up to the C library, which asks the processor.
     key.ends_with(".ir_total")
@@ -121,6 +125,7 @@ fn varies(key: &str) -> bool {
             "soundness.",
             "contexts.",
             "adoption.",
+            "async.",
         ]
         .iter()
         .any(|p| key.starts_with(p))
@@ -301,6 +306,8 @@ mod tests {
         assert!(compare(&one("pmem_tx.a", 0.0), &one("pmem_tx.a", 1.0)).is_err());
         assert!(compare(&one("powerfail.x", 1.0), &one("powerfail.x", 9.0)).is_ok());
         assert!(compare(&one("machine.arm.cuts", 1.0), &Figures::new()).is_ok());
+        assert!(compare(&one("threads.arm.cuts", 1.0), &Figures::new()).is_ok());
+        assert!(compare(&one("threads.turn.instructions", 1.0), &Figures::new()).is_err());
         assert!(compare(&one("adoption.msrv_ok", 1.0), &Figures::new()).is_ok());
         for key in ["heap.open_read_max", "record.erases_1000_boots_multiwrite"] {
             assert!(compare(&one(key, 100.0), &one(key, 103.0)).is_err());
