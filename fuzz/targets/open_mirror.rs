@@ -54,14 +54,10 @@ fn run<D: Medium<Error: Debug>>(
     change: impl FnOnce(&mut [u8]),
 ) {
     change(image(&mut nv));
-    if let Some(n) = count(&mut nv) {
-        for more in 1..4 {
-            assert_eq!(
-                count(&mut nv),
-                Some(n.wrapping_add(more)),
-                "a save was lost"
-            );
-        }
+    // Counts are not compared: after edits that no power cut makes, a later open may find another
+    // state than this one has saved.
+    for _ in 0..4 {
+        count(&mut nv);
     }
 }
 
