@@ -519,7 +519,7 @@ fn adoptions_exclude_each_other() {
         for place in [one, two] {
             let mut rt = place.open(Options::default()).unwrap();
             let h = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(5, tx));
-            core::mem::forget(h.unwrap());
+            assert!(h.is_ok());
         }
         assert_eq!(EXCLUSIVE.get(), adopted);
         region = Some(all.close());
