@@ -46,24 +46,20 @@ pub(crate) struct Sizes {
 impl Sizes {
     pub(crate) const fn of(c: &Contract) -> Sizes {
         let word = word_size(c);
-        // The least common multiple of 4 and the word.
-        let mut lcm = word;
-        while !lcm.is_multiple_of(4) {
-            lcm += word;
-        }
+        let unit = lcm(word, 4);
         assert!(
-            lcm as usize <= PIECE,
+            unit as usize <= PIECE,
             "the medium's word has more than 256 bytes"
         );
-        let header = HEADER.next_multiple_of(lcm);
+        let header = HEADER.next_multiple_of(unit);
         let markers = match c.erase {
             Some(_) => 2 * marker_size(c),
             None => 0,
         };
         Sizes {
-            unit: lcm,
+            unit,
             header,
-            base: (header + markers).next_multiple_of(lcm),
+            base: (header + markers).next_multiple_of(unit),
         }
     }
 
@@ -75,6 +71,15 @@ impl Sizes {
     pub(crate) const fn least_segment(&self, image: u32) -> u32 {
         self.base + 2 * self.padded(record_bytes(image / 4))
     }
+}
+
+/// The least common multiple.
+pub(crate) const fn lcm(a: u32, b: u32) -> u32 {
+    let mut all = a;
+    while !all.is_multiple_of(b) {
+        all += a;
+    }
+    all
 }
 
 /// The most bytes of a record for this many words: each run has a word more, and two runs are at

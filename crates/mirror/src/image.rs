@@ -90,7 +90,8 @@ impl<'m> Image<'m> {
         unsafe { self.base.add(i).read_volatile() }
     }
 
-    fn set(&mut self, i: usize, w: u32) {
+    /// Writes a word of a record that is being read.
+    pub(crate) fn put(&mut self, i: usize, w: u32) {
         debug_assert!(i < self.words());
         // SAFETY: invariant "At rest": inside the image, whose region was not given out yet.
         unsafe { self.base.add(i).write(w) }
@@ -152,11 +153,6 @@ impl<'m> Image<'m> {
         self.reject(0..self.words());
     }
 
-    /// Writes a word of a record that is being read.
-    pub(crate) fn put(&mut self, i: usize, w: u32) {
-        self.set(i, w);
-    }
-
     /// The record that wrote these words counts.
     pub(crate) fn accept(&mut self, words: Range<usize>) {
         for i in words {
@@ -168,7 +164,7 @@ impl<'m> Image<'m> {
     pub(crate) fn reject(&mut self, words: Range<usize>) {
         for i in words {
             let old = self.shadow.get(i).copied().unwrap_or(0);
-            self.set(i, old);
+            self.put(i, old);
         }
     }
 }

@@ -28,7 +28,7 @@
 use super::{Medium, marker};
 use crate::config::{Config, Durability};
 use crate::error::MirrorError;
-use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, Shape, Sizes, record_bytes};
+use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, Shape, Sizes, lcm, record_bytes};
 use crate::image::Image;
 use crate::log::{CONFIRMED, Log, MARKED, Tail, UNREADABLE};
 use core::fmt;
@@ -418,16 +418,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     0
                 };
                 crc = crc.word(word);
-                if let Some((at, bytes)) = out.push::<D>(word) {
-                    wait!(self.medium.write(at, bytes)).map_err(MirrorError::Medium)?;
-                    out.next();
-                }
+                wait!(self.append(&mut out, word))?;
             }
             let check = crc.finish();
-            if let Some((at, bytes)) = out.push::<D>(check) {
-                wait!(self.medium.write(at, bytes)).map_err(MirrorError::Medium)?;
-                out.next();
-            }
+            wait!(self.append(&mut out, check))?;
             if let Some((at, bytes)) = out.last::<D>() {
                 wait!(self.medium.write(at, bytes)).map_err(MirrorError::Medium)?;
             }
@@ -437,6 +431,17 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 end: tail.end,
                 check,
             })
+        })
+    }
+
+    /// Adds a word to a record. Writes the piece if it is full.
+    fn append(&mut self, out: &mut Piece, word: u32) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            if let Some((at, bytes)) = out.push::<D>(word) {
+                wait!(self.medium.write(at, bytes)).map_err(MirrorError::Medium)?;
+                out.next();
+            }
+            Ok(())
         })
     }
 
@@ -520,8 +525,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    /// Whether all is blank but what the first save writes: the last segment, of which it reaches
-    /// only the first part where it erases nothing.
+    /// Whether all is blank but what the first save writes. That is the last segment. Where nothing
+    /// is erased, it is only the first part of that segment.
     fn is_blank_but_last(&mut self) -> output!(Result<bool, MirrorError<D::Error>>) {
         steps!({
             let start = self.log.start;
@@ -673,14 +678,6 @@ impl<'m, D: Medium> Mirror<'m, D> {
             Ok(None)
         })
     }
-}
-
-const fn lcm(a: u32, b: u32) -> u32 {
-    let mut all = a;
-    while !all.is_multiple_of(b) {
-        all += a;
-    }
-    all
 }
 
 /// The words of a record on their way to the medium.

@@ -1,5 +1,4 @@
-//! What a step costs: a pool with a struct of 64 bytes, of which each step changes 8, a thousand
-//! times.
+//! What a step costs: a pool with a struct of 64 bytes. Each of a thousand steps changes 8 of them.
 
 mod support;
 
