@@ -60,3 +60,24 @@ pub fn seeds(all: &[(&str, Vec<u8>)]) {
         std::fs::write(&path, seed).expect("the folder of the seeds is writable");
     }
 }
+
+/// Seeds for a target that [`attack`]s images on units of 16 and of 32 bits: these two are sound.
+pub fn seeds_of_both(narrow: &[u8], wide: &[u8]) {
+    let whole = |mode: u8, image: &[u8]| [&[mode], image].concat();
+    seeds(&[
+        ("edit-16", vec![0]),
+        ("edit-32", vec![1]),
+        ("whole-16", whole(2, narrow)),
+        ("whole-32", whole(3, wide)),
+    ]);
+}
+
+/// Calls `run` with what the input says: whether it is for units of 32 bits, and how it changes a
+/// sound image of these, by [`edit`] or by [`overwrite`].
+pub fn attack(input: &[u8], run: impl FnOnce(bool, &dyn Fn(&mut [u8]))) {
+    let Some((mode, rest)) = input.split_first() else {
+        return;
+    };
+    let change = if mode & 2 == 0 { edit } else { overwrite };
+    run(mode & 1 != 0, &|image| change(image, rest))
+}

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use nvmem::{InOrder16, InOrder32, Maybe, Persist, Region};
 use pmem_tx::{PBox, Pool, Ptr};
-use relume_fuzz::{blank, bytes, bytes_mut, edit, overwrite, seeds};
+use relume_fuzz::{attack, blank, bytes, bytes_mut, seeds_of_both};
 use std::sync::LazyLock;
 
 const BYTES: usize = 1024;
@@ -169,24 +169,9 @@ target!(narrow, InOrder16, u16);
 target!(wide, InOrder32, u32);
 
 fuzz_target!(
-    init: {
-        let whole = |mode: u8, image: &[u8]| [&[mode], image].concat();
-        seeds(&[
-            ("edit-16", vec![0]),
-            ("edit-32", vec![1]),
-            ("whole-16", whole(2, &narrow::SOUND)),
-            ("whole-32", whole(3, &wide::SOUND)),
-        ]);
-    },
-    |data: &[u8]| {
-        let Some((mode, rest)) = data.split_first() else {
-            return;
-        };
-        match mode % 4 {
-            0 => narrow::run(|image| edit(image, rest)),
-            1 => wide::run(|image| edit(image, rest)),
-            2 => narrow::run(|image| overwrite(image, rest)),
-            _ => wide::run(|image| overwrite(image, rest)),
-        }
-    }
+    init: seeds_of_both(&narrow::SOUND, &wide::SOUND),
+    |data: &[u8]| attack(data, |wide, change| match wide {
+        false => narrow::run(change),
+        true => wide::run(change),
+    })
 );

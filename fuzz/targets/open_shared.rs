@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use nvmem::{InOrder16, InOrder32, Model, Persist, Region};
 use pmem_tx::{Config, Contexts, PBox, Pool, Sharing, Tx, Width};
-use relume_fuzz::{blank, bytes, bytes_mut, edit, overwrite, seeds};
+use relume_fuzz::{attack, blank, bytes, bytes_mut, seeds_of_both};
 use std::sync::LazyLock;
 
 const BYTES: usize = 768;
@@ -161,24 +161,9 @@ where
 }
 
 fuzz_target!(
-    init: {
-        let whole = |mode: u8, image: &[u8]| [&[mode], image].concat();
-        seeds(&[
-            ("edit-16", vec![0]),
-            ("edit-32", vec![1]),
-            ("whole-16", whole(2, &NARROW)),
-            ("whole-32", whole(3, &WIDE)),
-        ]);
-    },
-    |data: &[u8]| {
-        let Some((mode, rest)) = data.split_first() else {
-            return;
-        };
-        match mode % 4 {
-            0 => run::<InOrder16>(&NARROW, |image| edit(image, rest)),
-            1 => run::<InOrder32>(&WIDE, |image| edit(image, rest)),
-            2 => run::<InOrder16>(&NARROW, |image| overwrite(image, rest)),
-            _ => run::<InOrder32>(&WIDE, |image| overwrite(image, rest)),
-        }
-    }
+    init: seeds_of_both(&NARROW, &WIDE),
+    |data: &[u8]| attack(data, |wide, change| match wide {
+        false => run::<InOrder16>(&NARROW, change),
+        true => run::<InOrder32>(&WIDE, change),
+    })
 );
