@@ -1,7 +1,7 @@
 //! Each program on each medium, at depth 2, and deeper in long campaigns.
 
 use super::programs::*;
-use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model};
+use nv_replay::nvmem::Model;
 use nv_replay::pmem_tx::Width;
 use powerfail::{Mapped, explore};
 
@@ -23,18 +23,7 @@ macro_rules! every {
                 println!("{}: {s}", M::NAME);
                 assert!(s.partial || s.boots > 20);
             }
-            #[test]
-            fn in_order_16() {
-                run::<InOrder16>()
-            }
-            #[test]
-            fn in_order_32() {
-                run::<InOrder32>()
-            }
-            #[test]
-            fn buffered_32() {
-                run::<Buffered32>()
-            }
+            on_each_medium!(run);
         }
     )*};
 }

@@ -1,6 +1,6 @@
 //! A list operation and a transaction commit in one step: both or none.
 
-use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
+use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Width};
 use nv_replay::{Config, Error, Options, Replay, last_committed};
 use nvlist::NodePool;
@@ -132,15 +132,4 @@ where
     assert!(s.partial || s.boots > 100, "{s}");
 }
 
-#[test]
-fn in_order_16() {
-    run::<InOrder16>()
-}
-#[test]
-fn in_order_32() {
-    run::<InOrder32>()
-}
-#[test]
-fn buffered_32() {
-    run::<Buffered32>()
-}
+on_each_medium!(run);

@@ -1,7 +1,7 @@
 //! A token that changes a tagged word of its own: it takes effect with the step, or not at all.
 
 use nv_replay::nvmem::tagged::{Stamp, Widths, Words};
-use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
+use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Width};
 use nv_replay::{Commit, Committed, Config, Error, Options, Replay, Step, Token, last_committed};
 use powerfail::{Mapped, World, explore};
@@ -172,15 +172,4 @@ where
     assert!(s.partial || s.boots > 100, "{s}");
 }
 
-#[test]
-fn in_order_16() {
-    run::<InOrder16>()
-}
-#[test]
-fn in_order_32() {
-    run::<InOrder32>()
-}
-#[test]
-fn buffered_32() {
-    run::<Buffered32>()
-}
+on_each_medium!(run);

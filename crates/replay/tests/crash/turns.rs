@@ -1,7 +1,7 @@
 //! Loops of one step whose body fails in one boot and succeeds in the next.
 
 use super::programs::{PORT, Root, Rt, Setup, Top, W, WorldState};
-use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
+use nv_replay::nvmem::{InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Width};
 use nv_replay::{Error, Message, NotNow, Options, Outlet, Replay};
 use powerfail::{Mapped, explore};
@@ -102,18 +102,7 @@ where
     assert!(s.partial || s.boots > 20, "{s}");
 }
 
-#[test]
-fn in_order_16() {
-    run::<InOrder16>()
-}
-#[test]
-fn in_order_32() {
-    run::<InOrder32>()
-}
-#[test]
-fn buffered_32() {
-    run::<Buffered32>()
-}
+on_each_medium!(run);
 
 /// A loop of one step is no other call, whatever else is equal, and no other call is one.
 #[test]
