@@ -19,7 +19,7 @@
 //! | while an input waits | it is not recorded, and read again |
 //! | while a sleep waits | a surviving clock: the rest is waited for; another: the whole sleep |
 //! | while a message is sent | it is sent again after a cut, with the same number |
-//! | in an iteration of a loop | the runtime stops with [`Error::Cancelled`]; the next open goes on in this iteration |
+//! | in an iteration of a loop | the runtime stops ([`Error::Cancelled`]); the next open goes on here |
 //!
 //! Safe because no `await` lies inside of a transaction: an input is read before its transaction
 //! begins, and a message is sent after its commit. The runtime is mutably borrowed while a call
@@ -209,7 +209,8 @@ where
     /// # let mut fram = [core::mem::MaybeUninit::new(0); 64];
     /// # let region = nv_replay::nvmem::Region::new(&mut fram);
     /// # let mut rt = Replay::<u32>::open(region, Default::default(), |_| Ok(0)).unwrap();
-    /// # let _ = core::pin::pin!(node(&mut rt)).poll(&mut core::task::Context::from_waker(core::task::Waker::noop()));
+    /// # let mut context = core::task::Context::from_waker(core::task::Waker::noop());
+    /// # let _ = core::pin::pin!(node(&mut rt)).poll(&mut context);
     /// ```
     ///
     /// **Power loss**: an iteration is complete, or continues after its last record. If the future

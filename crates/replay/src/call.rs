@@ -743,6 +743,21 @@ where
         join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
     ) -> Result<(), Error> {
         let at = self.cursor.at;
+        let seq = self.commit_by(join, |table, seq| table.commit_record(at, end, seq, header))?;
+        self.recorded(at, seq);
+        Ok(())
+    }
+
+    /// Commits the transaction that runs together with a join: `word` stores the commit word of the
+    /// number that it gets. Returns the number.
+    ///
+    /// **Errors**: that of the body or of the join. The transaction is undone.
+    #[inline(always)]
+    pub(crate) fn commit_by(
+        &mut self,
+        join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
+        word: impl Fn(&Table<'m, M>, u32),
+    ) -> Result<u32, Error> {
         let context = self.pool.context();
         let seq = context.next_seq();
         let open = context.resume(self.queue.judge())?;
@@ -755,12 +770,9 @@ where
         };
         let (table, queue) = (&self.table, &self.queue);
         let stage = || queue.stage(table, seq);
-        let word = || table.commit_record(at, end, seq, header);
-        let r = commit_joined(open, seq, stage, &stored, join, word);
+        let r = commit_joined(open, seq, stage, &stored, join, || word(table, seq));
         guard.disarm();
-        r?;
-        self.recorded(at, seq);
-        Ok(())
+        r.map(|()| seq)
     }
 
     /// A call was not executed because of `e`. If its record is there already, compares that; if
@@ -801,6 +813,12 @@ where
     #[inline(always)]
     fn recorded(&mut self, at: usize, seq: u32) {
         self.cursor.end = at - Table::<M>::UNIT;
+        self.send_committed(seq)
+    }
+
+    /// Sends the messages of the commit `seq`, and those that wait, if there are any.
+    #[inline(always)]
+    pub(crate) fn send_committed(&mut self, seq: u32) {
         if let Some(action) = self.queue.action().or(self.resend) {
             self.send_messages(seq, action)
         }

@@ -53,7 +53,7 @@
 use crate::access::PoolAccess;
 use crate::call::InOneThread;
 use crate::error::{ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure};
-use crate::outbox::{AnyOutlet, NotNow, OutboxAction, Outlet, Queue, outbox_action};
+use crate::outbox::{AnyOutlet, NotNow, OutboxAction, Outlet, Queue};
 use crate::signature::Twins;
 use crate::table::{
     self, CallKind, Config, Cursor, Geometry, OUTBOX, RecordView, State, Table, param,
@@ -326,14 +326,9 @@ where
                 pool.reclaim();
             }
             if !planted!("nv-replay/outbox-not-drained-at-open") {
-                if env.discards() {
-                    table.drop_messages(found.committed)
-                } else if table
-                    .drain(found.committed, &mut sent, &mut |m| env.send(m))
-                    .map_err(OpenError::Damaged)?
-                {
-                    resend = Some(outbox_action as OutboxAction<M>);
-                }
+                resend = table
+                    .send_pending(found.committed, &mut env, &mut sent)
+                    .map_err(OpenError::Damaged)?;
             }
             Ok((found, keep))
         };
@@ -650,7 +645,7 @@ pub(crate) fn read_geometry<M: Model>(
 /// The layout that `layout` gives, and whether a region must be formatted as `sb` says. If not,
 /// replaces parameters of `sb` by the stored ones.
 ///
-/// **Errors**: the region holds something else.
+/// **Errors**: the region holds something else; that of `layout`.
 #[inline(always)]
 pub(crate) fn read_superblock<M: Model, G>(
     region: &Region<'_, M>,

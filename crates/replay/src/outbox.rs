@@ -305,7 +305,7 @@ impl<'m, M: Model> Table<'m, M> {
     /// All kept messages were sent.
     #[cfg(feature = "async")]
     pub(crate) fn kept_are_sent(&self) {
-        // No commit's number: kept messages are pending whatever is committed.
+        // No commit's number: kept messages stay pending after every commit.
         let none = 0;
         self.drop_messages(none)
     }
@@ -380,6 +380,25 @@ impl<'m, M: Model> Table<'m, M> {
             None => self.mark_sent(committed, h, count),
         }
         Ok(refused.is_some())
+    }
+
+    /// Sends the messages that an open finds pending, as [`Table::drain`] does, or drops them for an
+    /// environment without an outlet. Returns what offers again those that wait.
+    ///
+    /// **Errors**: the outbox is damaged.
+    #[inline(always)]
+    pub(crate) fn send_pending<E: Outlet>(
+        &self,
+        committed: u32,
+        env: &mut E,
+        sent: &mut u32,
+    ) -> Result<Option<OutboxAction<M>>, Damage> {
+        if env.discards() {
+            self.drop_messages(committed);
+            return Ok(None);
+        }
+        let waits = self.drain(committed, sent, &mut |m| env.send(m))?;
+        Ok(waits.then_some(outbox_action))
     }
 
     /// Drops the messages that are pending. **Cost** and **Power loss**: as if they were sent.

@@ -210,7 +210,11 @@ fn named(h: Hash, mut name: Name) -> u32 {
 /// The hash of a call's arguments; 0 for none.
 #[inline]
 pub(crate) fn args_hash<A: Arg>(a: &A) -> u32 {
-    let mut h = Hash::new();
+    with_args(Hash::new(), a)
+}
+
+#[inline(always)]
+fn with_args<A: Arg>(mut h: Hash, a: &A) -> u32 {
     a.handles(&mut |o| h = h.word(o));
     a.bytes(&mut |b| h = h.bytes(b));
     h.finish()
@@ -228,10 +232,7 @@ pub(crate) fn loop_args_hash<S: Share>(a: &S, from: u32, to: u32) -> u32 {
 /// The hash of the range and the arguments of a loop of one step.
 #[inline]
 pub(crate) fn step_loop_args_hash<A: Repeat>(a: &A, from: u32, to: u32) -> u32 {
-    let mut h = Hash::new().word(from).word(to);
-    a.handles(&mut |o| h = h.word(o));
-    a.bytes(&mut |b| h = h.bytes(b));
-    h.finish()
+    with_args(Hash::new().word(from).word(to), a)
 }
 
 /// Two calls without a name that only their arguments tell apart.

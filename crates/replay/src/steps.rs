@@ -40,13 +40,12 @@ use crate::access::PoolAccess;
 use crate::call::{Named, Step, joins};
 use crate::each::{ENDLESS, Loop, LoopGuard};
 use crate::error::{Error, Mismatch};
-use crate::join::{Commit, Committed, commit_joined, no_join};
-use crate::open::{Replay, StopOnUnwind};
+use crate::join::{Commit, Committed, no_join};
+use crate::open::Replay;
 use crate::outbox::Outlet;
 use crate::signature::{Name, kind, step_loop_args_hash, step_loop_hash};
 use crate::table::Table;
 use crate::token::{Attempt, Token};
-use core::cell::Cell;
 use core::convert::Infallible;
 use core::ops::Range;
 use nvmem::cross::{Arg, Repeat};
@@ -345,7 +344,7 @@ where
         if planted!("nv-replay/turn-sends-early") {
             let seq = self.pool.context().next_seq();
             self.queue.stage(&self.table, seq);
-            self.turned(seq);
+            self.send_committed(seq);
         }
         let open = self.pool.context().resume(self.queue.judge())?;
         let ready = open.prepare();
@@ -358,7 +357,7 @@ where
         }
         l.write_next(&self.table, seq);
         ready.committed();
-        self.turned(seq);
+        self.send_committed(seq);
         Ok(())
     }
 
@@ -371,32 +370,9 @@ where
         l: &Loop,
         join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
     ) -> Result<(), Error> {
-        let context = self.pool.context();
-        let seq = context.next_seq();
-        let open = context.resume(self.queue.judge())?;
-        let stored = Cell::new(false);
-        let guard = StopOnUnwind {
-            when: &stored,
-            no_room_error: &mut self.no_room_error,
-            cursor: &mut self.cursor,
-            area_end: self.table.area_end,
-        };
-        let (table, queue) = (&self.table, &self.queue);
-        let stage = || queue.stage(table, seq);
-        let word = || l.write_next(table, seq);
-        let r = commit_joined(open, seq, stage, &stored, join, word);
-        guard.disarm();
-        r?;
-        self.turned(seq);
+        let seq = self.commit_by(join, |table, seq| l.write_next(table, seq))?;
+        self.send_committed(seq);
         Ok(())
-    }
-
-    /// The turn is committed with the number `seq`. Sends its messages, and those that wait.
-    #[inline(always)]
-    fn turned(&mut self, seq: u32) {
-        if let Some(action) = self.queue.action().or(self.resend) {
-            self.send_messages(seq, action)
-        }
     }
 }
 

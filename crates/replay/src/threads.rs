@@ -54,7 +54,7 @@
 use crate::access::PoolAccess;
 use crate::error::{ConfigItem, Damage, Error, OpenError, OpenFailure};
 use crate::open::{self, Options, Replay, ScanResult};
-use crate::outbox::{AnyOutlet, OutboxAction, Outlet, Queue, outbox_action};
+use crate::outbox::{AnyOutlet, Outlet, Queue};
 use crate::signature::Twins;
 use crate::table::{
     self, CallKind, Config, Cursor, Geometry, State, Table, ThreadCount, VERSION_THREADS, param,
@@ -526,14 +526,9 @@ where
         }
         let (mut sent, mut resend) = (0, None);
         if !planted!("nv-replay/thread-keeps-its-messages") {
-            if env.discards() {
-                table.drop_messages(found.committed)
-            } else if table
-                .drain(found.committed, &mut sent, &mut |m| env.send(m))
-                .map_err(OpenError::Damaged)?
-            {
-                resend = Some(outbox_action as OutboxAction<M>);
-            }
+            resend = table
+                .send_pending(found.committed, &mut env, &mut sent)
+                .map_err(OpenError::Damaged)?;
         }
         let mut rt = Replay {
             table,
