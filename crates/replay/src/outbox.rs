@@ -382,8 +382,8 @@ impl<'m, M: Model> Table<'m, M> {
         Ok(refused.is_some())
     }
 
-    /// Sends the messages that an open finds pending, as [`Table::drain`] does, or drops them for an
-    /// environment without an outlet. Returns what offers again those that wait.
+    /// Sends the messages that an open finds pending, as [`Table::drain`] does. Drops them if the
+    /// environment has no outlet. Returns the action that offers again those that wait.
     ///
     /// **Errors**: the outbox is damaged.
     #[inline(always)]
