@@ -183,8 +183,8 @@ const TORN_SHARE: u128 = 4;
 /// that all of them take less than 40 minutes on two cores.
 const LONG: u64 = 500_000_000;
 /// With a sample: about so many instructions for the states that the last of several cuts leaves.
-/// Some seconds.
-const ENOUGH: u64 = 50_000_000;
+/// A second or so.
+const ENOUGH: u64 = 20_000_000;
 /// One boot in this many is made twice.
 const BOOTED_TWICE: u64 = 8;
 /// Of the cuts in the first run, this many are made by stopping the machine there; without a given
