@@ -310,7 +310,8 @@ impl Run {
         self.only.is_empty() || self.only.iter().any(|o| o == name)
     }
 
-    /// Runs the steps, two at a time: one worker takes them from the front, the other from the back.
+    /// Runs the steps, two at a time: one worker takes them from the front, the other one from the
+    /// back.
     /// So those at the front do not wait for the folders in which those at the back build. A failed
     /// step is reported at once, and the run goes on.
     pub fn two_at_a_time<'a>(&mut self, tasks: Vec<Task<'a>>) {
