@@ -293,13 +293,19 @@ where
         }
         self.enter_loop(l)?;
         while l.running {
-            let inside = LoopGuard {
+            let mut inside = LoopGuard {
                 rt: self,
                 reason: Error::Cancelled,
             };
             let r = body(inside.rt, first.wrapping_add(l.iteration)).await;
+            if r.is_err() {
+                inside.reason = Error::LoopInterrupted;
+                return r;
+            }
             core::mem::forget(inside);
-            self.end_iteration(l, r)?;
+            if let Some(r) = self.end_iteration(l) {
+                return r;
+            }
         }
         Ok(())
     }
