@@ -324,7 +324,8 @@ where
     /// let (mirror, region) =
     ///     Mirror::open::<InOrder32>(&mut flash, 0..4 * 4096, &Config::DEFAULT, &mut memory)?;
     /// let radio = Radio(Vec::new());
-    /// let options = Options { table: TableConfig::SMALL, ..Options::default() };
+    /// let table = TableConfig { outbox_bytes: 32, ..TableConfig::SMALL };
+    /// let options = Options { table, ..Options::default() };
     /// let mut rt = Rt::open_mirrored(region, mirror, options, radio, |_| Ok(0))
     ///     .map_err(|refused| refused.error)?;
     /// program(&mut rt)?;
