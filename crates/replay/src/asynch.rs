@@ -314,6 +314,11 @@ where
                 return Err(e);
             }
             // Dropped here, the runtime stops too: it stands in the next iteration.
+            if planted!("nv-replay/dropped-save-goes-on") {
+                core::mem::forget(inside);
+                self.saved_async(false).await?;
+                continue;
+            }
             let saved = inside.rt.saved_async(false).await;
             core::mem::forget(inside);
             saved?;
