@@ -102,10 +102,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
         steps!({
             let (mut mirror, region) = Self::new(medium, range, config, memory)?;
-            let mut newest = 0;
-            if wait!(mirror.scan()).is_ok() {
-                newest = mirror.log.newest(MARKED).unwrap_or(0);
-            }
+            let newest = match wait!(mirror.scan()) {
+                Ok(()) => mirror.log.newest(MARKED).unwrap_or(0),
+                Err(MirrorError::Medium(e)) => return Err(MirrorError::Medium(e)),
+                Err(_) => 0,
+            };
             let count = mirror.log.count;
             // The newest last: an older one must not come back.
             for i in 1..=count {
@@ -225,7 +226,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             wait!(self.durable(owner))?;
-            let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
+            let most = self.longest_record();
             if self.log.tail.is_some_and(|t| t.end - t.at >= most) {
                 return Ok(());
             }
@@ -297,13 +298,14 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     }
                 }
             }
+            let first = self.log.is_blank();
             self.log.drop(target);
             self.log.set_erased(target, false);
             let number = self.log.next_number();
             self.log.set(target, UNREADABLE, number);
             let shape = self.shape;
             let (header, crc) = Header { number, shape }.encode();
-            let tail = Tail {
+            let mut tail = Tail {
                 at: start + Self::SIZES.base,
                 end,
                 check: crc,
@@ -311,36 +313,40 @@ impl<'m, D: Medium> Mirror<'m, D> {
             if Self::FLASH {
                 wait!(self.order())?;
                 wait!(self.write_header(start, &header))?;
-                let tail = wait!(self.write_record(tail, true, scratch))?;
+                tail = wait!(self.write_record(tail, true, scratch))?;
                 let at = start + Self::SIZES.header;
                 let checksum = crc;
                 let marker = Marker { at, checksum };
                 wait!(marker::write_marker(&mut self.medium, marker))
                     .map_err(MirrorError::Medium)?;
-                self.finish(target, number, tail, scratch);
-                return Ok(());
-            }
-            // A save that did not return may have completed the header.
-            if !planted!("nv-mirror/old-header-stays") {
-                wait!(self.write_header(start, &[0; HEADER as usize]))?;
+            } else {
+                // A save that did not return may have completed the header.
+                if !planted!("nv-mirror/old-header-stays") {
+                    wait!(self.write_header(start, &[0; HEADER as usize]))?;
+                    wait!(self.order())?;
+                }
+                if planted!("nv-mirror/header-first") {
+                    wait!(self.write_header(start, &header))?;
+                }
+                if first && !planted!("nv-mirror/cut-format-comes-back") {
+                    // Records that a format has left when it was cut may fit this base image.
+                    wait!(self.write_zeros(tail.at..tail.at + self.longest_record()))?;
+                }
+                tail = wait!(self.write_record(tail, true, scratch))?;
                 wait!(self.order())?;
-            }
-            if planted!("nv-mirror/header-first") {
                 wait!(self.write_header(start, &header))?;
+                wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
             }
-            let tail = wait!(self.write_record(tail, true, scratch))?;
-            wait!(self.order())?;
-            wait!(self.write_header(start, &header))?;
-            wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
-            self.finish(target, number, tail, scratch);
+            self.image.take_all(scratch);
+            self.log.set(target, CONFIRMED, number);
+            self.log.tail = Some(tail);
             Ok(())
         })
     }
 
-    fn finish(&mut self, target: u8, number: u32, tail: Tail, scratch: &Range<usize>) {
-        self.image.take_all(scratch);
-        self.log.set(target, CONFIRMED, number);
-        self.log.tail = Some(tail);
+    /// Bytes of a record of all words.
+    fn longest_record(&self) -> u32 {
+        Self::SIZES.padded(record_bytes(self.image.words() as u32))
     }
 
     fn order(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
@@ -357,16 +363,23 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 self.log.set_erased(s, true);
                 return wait!(self.order());
             }
+            wait!(self.write_zeros(start..end))?;
+            wait!(self.medium.flush()).map_err(MirrorError::Medium)
+        })
+    }
+
+    fn write_zeros(&mut self, range: Range<u32>) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
             let zeros = [0; PIECE];
             let most = const { PIECE as u32 / Self::SIZES.unit * Self::SIZES.unit };
-            let mut at = start;
+            let Range { start: mut at, end } = range;
             while at < end {
                 let n = most.min(end - at);
                 let piece = zeros.get(..n as usize).unwrap_or_default();
                 wait!(self.medium.write(at, piece)).map_err(MirrorError::Medium)?;
                 at += n;
             }
-            wait!(self.medium.flush()).map_err(MirrorError::Medium)
+            Ok(())
         })
     }
 
@@ -531,7 +544,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         steps!({
             let start = self.log.start;
             let Range { start: last, end } = self.log.range(self.log.count - 1);
-            let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
+            let most = self.longest_record();
             let mut unwritten = last + Self::SIZES.base + most..end;
             if Self::FLASH || planted!("nv-mirror/last-segment-ignored") {
                 unwritten.start = end;
