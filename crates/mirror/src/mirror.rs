@@ -112,7 +112,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             for i in 1..=count {
                 wait!(mirror.wipe((newest + i) % count))?;
             }
-            mirror.log = Log::new(mirror.log.start, mirror.log.segment, count);
+            mirror.log.forget();
             Ok((mirror, region))
         })
     }
@@ -317,7 +317,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             self.log.tail = None;
             if self.log.newest(MARKED).is_none() && !planted!("nv-mirror/cut-first-save-counts") {
                 // Of the first save nothing counts until it ends, so the next one is the first too.
-                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                self.log.forget();
             }
             let target = self.log.target();
             let Range { start, end } = self.log.range(target);
@@ -531,7 +531,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         steps!({
             wait!(self.scan())?;
             if wait!(self.is_first_save_cut())? {
-                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                self.log.forget();
                 return Ok(());
             }
             while let Some(s) = self.log.newest(MARKED) {
@@ -607,7 +607,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 first = true;
             }
             if first && wait!(self.is_blank_but_last())? {
-                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                self.log.forget();
                 return Ok(());
             }
             if self.log.is_blank() {
