@@ -29,7 +29,7 @@ use super::{Medium, marker};
 use crate::config::{Config, Durability};
 use crate::error::MirrorError;
 use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, Shape, Sizes, lcm, record_bytes};
-use crate::image::Image;
+use crate::image::{Image, Runs};
 use crate::log::{CONFIRMED, Log, MARKED, Tail, UNREADABLE};
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -181,11 +181,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
         owner: &mut T,
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            let scratch = self.scratch(owner)?;
+            self.check(owner)?;
             if planted!("nv-mirror/failed-save-counts") {
                 self.unsaved = 0;
             }
-            wait!(self.save(&scratch))?;
+            wait!(self.save(owner))?;
             self.unsaved = 0;
             Ok(())
         })
@@ -200,11 +200,29 @@ impl<'m, D: Medium> Mirror<'m, D> {
         owner: &mut T,
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            self.unsaved = self.unsaved.saturating_add(1);
+            self.count_commit();
+            wait!(self.durable_if_due(owner))
+        })
+    }
+
+    /// Counts a commit of the owner, for [`Mirror::durable_if_due`]. **Cost**: no save.
+    pub fn count_commit(&mut self) {
+        self.unsaved = self.unsaved.saturating_add(1);
+    }
+
+    /// Saves if [`Config::durability`](crate::Config::durability) says so, after the commits that
+    /// were counted.
+    ///
+    /// **Power loss**, **Cost**, **Errors**: as for [`Mirror::durable`], or nothing is done.
+    pub fn durable_if_due<T: AtRest>(
+        &mut self,
+        owner: &mut T,
+    ) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
             let due = match self.durability {
                 Durability::BeforeOutput => u32::MAX,
                 Durability::EachCommit => 1,
-                Durability::Every(n) => n,
+                Durability::Every(n) => n.max(1),
             };
             if self.unsaved < due {
                 return Ok(());
@@ -229,8 +247,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             if self.log.tail.is_some_and(|t| t.end - t.at >= most) {
                 return Ok(());
             }
-            let scratch = self.scratch(owner)?;
-            wait!(self.begin(&scratch))
+            wait!(self.begin(owner))
         })
     }
 
@@ -250,38 +267,51 @@ impl<'m, D: Medium> Mirror<'m, D> {
         self.medium
     }
 
-    fn scratch<T: AtRest>(&self, owner: &mut T) -> Result<Range<usize>, MirrorError<D::Error>> {
-        let owned = owner.at_rest();
-        self.image.at_rest(&owned).ok_or(MirrorError::OtherRegion)
+    fn check<T: AtRest>(&self, owner: &mut T) -> Result<(), MirrorError<D::Error>> {
+        if owner.resting(|owned| self.image.is(&owned)) {
+            return Ok(());
+        }
+        Err(MirrorError::OtherRegion)
     }
 
-    fn save(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
+    fn save<T: AtRest>(&mut self, owner: &mut T) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             let Some(tail) = self.log.tail else {
-                return wait!(self.begin(scratch));
+                return wait!(self.begin(owner));
             };
-            let bytes = self.image.changed_bytes(scratch);
+            // From here on the shadow may be ahead of the medium. Then the segment is closed.
+            let runs = owner.resting(|owned| self.image.take_changes(&owned));
+            let bytes = runs.bytes();
             if bytes == 0 {
                 return Ok(());
             }
             if Self::SIZES.padded(bytes) > tail.end - tail.at {
-                return wait!(self.begin(scratch));
+                return wait!(self.begin(owner));
             }
             // Until the record is complete, the segment is closed.
             if !planted!("nv-mirror/goes-on-after-error") {
                 self.log.tail = None;
             }
-            let tail = wait!(self.write_record(tail, false, scratch))?;
+            let tail = wait!(self.write_record(tail, Some(&runs)))?;
             if !planted!("nv-mirror/no-flush") {
                 wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
             }
             self.log.tail = Some(tail);
+            self.saved(owner);
             Ok(())
         })
     }
 
+    /// A save has ended.
+    #[inline(always)]
+    fn saved<T: AtRest>(&mut self, owner: &mut T) {
+        if planted!("nv-mirror/later-changes-count") {
+            owner.resting(|owned| self.image.take_all(&owned));
+        }
+    }
+
     /// Begins a segment with all of the image.
-    fn begin(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
+    fn begin<T: AtRest>(&mut self, owner: &mut T) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             self.log.tail = None;
             if self.log.newest(MARKED).is_none() && !planted!("nv-mirror/cut-first-save-counts") {
@@ -311,13 +341,15 @@ impl<'m, D: Medium> Mirror<'m, D> {
             if Self::FLASH {
                 wait!(self.order())?;
                 wait!(self.write_header(start, &header))?;
-                let tail = wait!(self.write_record(tail, true, scratch))?;
+                owner.resting(|owned| self.image.take_all(&owned));
+                let tail = wait!(self.write_record(tail, None))?;
                 let at = start + Self::SIZES.header;
                 let checksum = crc;
                 let marker = Marker { at, checksum };
                 wait!(marker::write_marker(&mut self.medium, marker))
                     .map_err(MirrorError::Medium)?;
-                self.finish(target, number, tail, scratch);
+                self.finish(target, number, tail);
+                self.saved(owner);
                 return Ok(());
             }
             // A save that did not return may have completed the header.
@@ -328,17 +360,18 @@ impl<'m, D: Medium> Mirror<'m, D> {
             if planted!("nv-mirror/header-first") {
                 wait!(self.write_header(start, &header))?;
             }
-            let tail = wait!(self.write_record(tail, true, scratch))?;
+            owner.resting(|owned| self.image.take_all(&owned));
+            let tail = wait!(self.write_record(tail, None))?;
             wait!(self.order())?;
             wait!(self.write_header(start, &header))?;
             wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
-            self.finish(target, number, tail, scratch);
+            self.finish(target, number, tail);
+            self.saved(owner);
             Ok(())
         })
     }
 
-    fn finish(&mut self, target: u8, number: u32, tail: Tail, scratch: &Range<usize>) {
-        self.image.take_all(scratch);
+    fn finish(&mut self, target: u8, number: u32, tail: Tail) {
         self.log.set(target, CONFIRMED, number);
         self.log.tail = Some(tail);
     }
@@ -385,12 +418,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    /// Writes a record of what has changed, or a base image if it is `full`. The shadow follows.
+    /// Writes a record of these runs, or a base image, from the shadow.
     fn write_record(
         &mut self,
         tail: Tail,
-        full: bool,
-        scratch: &Range<usize>,
+        runs: Option<&Runs>,
     ) -> output!(Result<Tail, MirrorError<D::Error>>) {
         steps!({
             let mut crc = Crc32::new().word(tail.check);
@@ -407,10 +439,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let mut ended = false;
             loop {
                 let word = if let Some(i) = run.next() {
-                    self.image.take(i, scratch)
+                    self.image.saved(i)
                 } else if ended {
                     break;
-                } else if let Some(r) = self.image.next_run(run.end, full, scratch) {
+                } else if let Some(r) = self.image.next_run(run.end, runs) {
                     run = r;
                     run.start as u32 | (run.len() as u32) << 16
                 } else {
