@@ -129,8 +129,8 @@ fn consumed_through_an_outer_token() {
         // A token in the middle ends its own transaction, and not the one around it.
         let r = pool.tx(|tx, root| {
             let r = tx.nested(root, |ty, root| {
-                let own = PBox::new(Node { v: 1, next: None }, ty)?;
-                let cell = Ptr::new([true; 3], ty)?;
+                let own = PBox::new(ty, Node { v: 1, next: None })?;
+                let cell = Ptr::new(ty, [true; 3])?;
                 ty.nested(root, |_, _| {
                     consume(ty, own, cell);
                     Ok(())
