@@ -301,8 +301,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.with_medium_error(self.try_pin_shared(id, kind))
     }
 
-    /// Pins an object for writing. **Cost**: one section when it is resident and not pinned; else that
-    /// of [`Core::pin_slow`].
+    /// Pins an object for writing. **Cost**: one section when it is resident and not pinned; else
+    /// that of [`Core::pin_slow`].
     #[inline(always)]
     pub(crate) fn pin_exclusive(
         &self,

@@ -478,8 +478,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// The first write-back after a commit allocates a new block (copy on write). **After the first
     /// step the object must be written**, before it is evicted and before the next commit: the
-    /// current content has no valid block until then. So a caller that needs [`Error::Full`] in time
-    /// begins when the object becomes dirty. Beginning again at the write costs nothing.
+    /// current content has no valid block until then. So a caller that needs [`Error::Full`] in
+    /// time begins when the object becomes dirty. Beginning again at the write costs nothing.
     ///
     /// **Cost**: once after each commit for each object, 8 bytes and a bit for each 8 bytes.
     /// **Errors**: [`Error::Full`], nothing has changed then; [`Error::Unfinished`];
