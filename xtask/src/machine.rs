@@ -55,8 +55,11 @@ const BOOTS_EACH: f64 = 3_000.0;
 /// Cuts of `--long`.
 const CUTS_LONG: f64 = 1e7;
 const RIG: &str = "relume-rig";
-/// Cuts on each machine of threads that share a pool.
-const THREADS_EACH: f64 = 30_000.0;
+/// Cuts on each machine of threads that share a pool, and of programs whose region is mirrored.
+const APART_EACH: [(&str, &str, f64); 2] = [
+    ("threads", "threads", 30_000.0),
+    ("mirror", "programs over a mirror", 30_000.0),
+];
 /// What runs the programs of several threads, too: of each machine.
 const QEMU: [(&str, &str); 2] = [("arm", "qemu-system-arm"), ("riscv", "qemu-system-riscv32")];
 
@@ -234,11 +237,13 @@ fn too_few(f: &Figures, long: bool) -> Option<String> {
         }
         all += cuts;
         let n = m.name;
-        let threads = f.get(&format!("threads.{n}.cuts")).copied().unwrap_or(0.0);
-        if threads < THREADS_EACH {
-            return Some(format!(
-                "{n}: {threads} cuts of threads, at least {THREADS_EACH} are required"
-            ));
+        for (group, what, least) in APART_EACH {
+            let cuts = f.get(&format!("{group}.{n}.cuts")).copied().unwrap_or(0.0);
+            if cuts < least {
+                return Some(format!(
+                    "{n}: {cuts} cuts of {what}, at least {least} are required"
+                ));
+            }
         }
     }
     let least = if long { CUTS_LONG } else { CUTS };
@@ -280,13 +285,16 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         let n = n.with_context(|| format!("{machine}: no threads were compared with QEMU"))?;
         traced.push(format!("{n} on {machine}"));
     }
-    let threads = MACHINES.map(|m| f.get(&format!("threads.{}.cuts", m.name)));
-    let threads: f64 = threads.into_iter().flatten().sum();
+    let of = |group: &str| -> f64 {
+        let each = MACHINES.map(|m| f.get(&format!("{group}.{}.cuts", m.name)));
+        each.into_iter().flatten().sum()
+    };
+    let (threads, mirrored) = (of("threads"), of("mirror"));
     let planted = f.get("machine.planted").copied().unwrap_or(0.0);
     let caught = f.get("machine.caught").copied().unwrap_or(0.0);
     Ok(format!(
-        "{} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a pool; \
-         {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
+        "{} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a pool, \
+         {mirrored} in programs over a mirror; {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
          instructions of threads as in QEMU: {}",
         sum("cuts"),
         sum("boots"),
@@ -323,12 +331,10 @@ mod tests {
         let with = |cuts: f64| {
             let each = MACHINES.iter().flat_map(|m| {
                 let key = |k: &str| format!("machine.{}.{k}", m.name);
-                let threads = format!("threads.{}.cuts", m.name);
-                [
-                    (key("cuts"), cuts),
-                    (key("boots"), BOOTS_EACH),
-                    (threads, THREADS_EACH),
-                ]
+                let apart = APART_EACH.map(|(g, _, n)| (format!("{g}.{}.cuts", m.name), n));
+                [(key("cuts"), cuts), (key("boots"), BOOTS_EACH)]
+                    .into_iter()
+                    .chain(apart)
             });
             each.collect::<Figures>()
         };
@@ -336,6 +342,10 @@ mod tests {
         assert!(too_few(&with(CUTS_EACH), false).is_some(), "too few in all");
         assert!(too_few(&with(CUTS), false).is_none());
         assert!(too_few(&with(CUTS), true).is_some());
+        let mut unmirrored = with(CUTS);
+        unmirrored.insert("mirror.riscv.cuts".into(), 29_999.0);
+        let said = too_few(&unmirrored, false).unwrap_or_default();
+        assert!(said.contains("riscv") && said.contains("mirror"), "{said}");
         assert!(too_few(&Figures::new(), false).is_some());
     }
 }

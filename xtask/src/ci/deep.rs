@@ -78,6 +78,7 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
         ],
     ),
     ("spi-fram", &["--lib", "--test", "bus", "--test", "parts"]),
+    ("i2c-fram", &["--lib", "--test", "bus", "--test", "parts"]),
     ("powerfail", &["--test", "mapped", "two_"]),
 ];
 
