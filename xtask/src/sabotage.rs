@@ -149,7 +149,7 @@ fn trials(
         }
     }
     let packages: Vec<_> = scores.iter().map(|s| s.package.as_str()).collect();
-    let built = trial::build(project, step, &packages)?;
+    let built = trial::build(project, step, &packages, &bugs)?;
     let work: Vec<_> = bugs
         .iter()
         .map(|b| trial::select(&built, b))

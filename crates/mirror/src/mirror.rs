@@ -175,7 +175,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// the last save of this boot. Otherwise one record: 8 bytes, and for each run of changed words
     /// 4 bytes and the words. On flash the first save of a boot, and elsewhere one that finds no
     /// room, begins a segment: the whole image without zeros, and on flash an erase. Compares image
-    /// and shadow twice. **Errors**: [`MirrorError::Medium`]; nothing that was durable is lost, and
+    /// and shadow. **Errors**: [`MirrorError::Medium`]; nothing that was durable is lost, and
     /// the next save begins a segment. [`MirrorError::OtherRegion`].
     pub fn durable<T: AtRest>(
         &mut self,

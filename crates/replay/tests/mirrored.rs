@@ -5,6 +5,7 @@ mod mirrored {
     mod node;
 
     mod cuts;
+    mod faults;
     mod joined;
     #[cfg(feature = "async")]
     mod tasks;

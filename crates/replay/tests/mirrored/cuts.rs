@@ -29,7 +29,7 @@ const OUTPUT: [Config; 2] = [
 
 /// Cuts of a program on a medium. Of a cut that leaves more than `$sample` states it boots so many.
 macro_rules! campaign {
-    ($media:expr, $config:expr, $run:expr, depth $depth:literal, sample $sample:literal) => {{
+    ($media:expr, $config:expr, $run:expr, depth $depth:expr, sample $sample:literal) => {{
         let s = explore_with(
             ($config, $run),
             $media,
@@ -43,6 +43,14 @@ macro_rules! campaign {
         println!("{}: {s}", stringify!($media, $config, $run, depth $depth));
         assert!(s.partial || s.cuts > 100, "{s}");
     }};
+}
+
+/// Two cuts deep in long runs, whose samples are all; else one.
+fn deep() -> u32 {
+    match std::env::var("POWERFAIL_SAMPLE") {
+        Ok(all) if all == "all" => 2,
+        _ => 1,
+    }
 }
 
 fn fram() -> Simulated<SpiFram> {
@@ -75,7 +83,7 @@ fn a_station_on_mram() {
 
 #[test]
 fn a_station_on_flash_by_2_bytes() {
-    campaign!(bytes2(), OUTPUT[1], run(Program::Quiet, 1), depth 2, sample 1);
+    campaign!(bytes2(), OUTPUT[1], run(Program::Quiet, 1), depth deep(), sample 8);
 }
 
 #[test]
