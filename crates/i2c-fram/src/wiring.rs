@@ -7,9 +7,9 @@
 //!         | start | 1010 A2 A1 A0, R | data from the chip ...                         | stop |
 //! ```
 //!
-//! A0 to A2 are the levels of pins. Where the address bytes do not reach all of the chip, the lowest
-//! of them are address bits instead. Some data sheets let the chip's counter run from one such
-//! block to the next, others say nothing about it. So no transaction leaves its block.
+//! A0 to A2 are the levels of pins. Where the address bytes do not reach all of the chip, the
+//! lowest of them are address bits instead. Some data sheets let the chip's counter run from one
+//! such block to the next, others say nothing about it. So no transaction leaves its block.
 
 use crate::error::Error;
 use crate::part::{DeviceId, Part, WordAddress};

@@ -19,7 +19,8 @@ fn reads(device: u8, head: &[u8], answer: &[u8]) -> Vec<T> {
     vec![T::write_read(device, head.to_vec(), answer.to_vec())]
 }
 
-/// Runs the calls on a blocking and on an async driver. Each bus expects exactly these transactions.
+/// Runs the calls on a blocking and on an async driver. Each bus expects exactly these
+/// transactions.
 macro_rules! on_the_bus {
     ($part:expr, [$($bus:expr),*], |$fram:ident, $wait:ident| $body:block) => {{
         let all: Vec<Vec<T>> = vec![$($bus),*];

@@ -23,18 +23,24 @@ const THREE: Config = Config {
     ..Config::DEFAULT
 };
 
-/// All cuts of a program of `$steps` steps, `$depth` deep.
+/// All cuts of a program of `$steps` steps, `$depth` deep; `$deepest` if `POWERFAIL_DEPTH` asks.
 macro_rules! campaign {
+    ($media:expr, $config:expr, $steps:literal, every $every:literal, depth $depth:literal to $deepest:literal, $least:literal) => {
+        campaign!($media, $config, $steps, every $every, depth $depth to $deepest, $least, from 0)
+    };
     ($media:expr, $config:expr, $steps:literal, every $every:literal, depth $depth:literal, $least:literal) => {
         campaign!($media, $config, $steps, every $every, depth $depth, $least, from 0)
     };
-    ($media:expr, $config:expr, $steps:literal, every $every:literal, depth $depth:literal, $least:literal, from $seen:literal) => {{
+    ($media:expr, $config:expr, $steps:literal, every $every:literal, depth $depth:literal, $least:literal, from $seen:literal) => {
+        campaign!($media, $config, $steps, every $every, depth $depth to $depth, $least, from $seen)
+    };
+    ($media:expr, $config:expr, $steps:literal, every $every:literal, depth $depth:literal to $deepest:literal, $least:literal, from $seen:literal) => {{
         let s = explore($media, |nv, w: &World<'_, Promise>| {
             run(nv, w, $config, $steps, $every)
         })
         .world(Promise { seen: $seen, tried: $seen })
         .depth($depth)
-        .max_depth($depth)
+        .max_depth($deepest)
         .run();
         println!("{}: {s}", stringify!($media));
         assert!(s.partial || s.cuts > $least, "{s}");
@@ -90,7 +96,7 @@ fn flash_by_32_bytes() {
 #[test]
 #[cfg_attr(miri, ignore = "two cuts deep")]
 fn flash_by_half_pages() {
-    campaign!(Simulated::<HalfPages>::new(3 * 1536).refusal_fails(), THREE, 2, every 1, depth 2, 1000);
+    campaign!(Simulated::<HalfPages>::new(3 * 1536).refusal_fails(), THREE, 2, every 1, depth 2 to 3, 1000);
 }
 
 #[test]
@@ -140,7 +146,7 @@ fn segment_numbers_wrap() {
     }
 }
 
-/// A device's life: thousands of cuts at random places.
+/// A device's life: thousands of cuts at random places. Each boot must get further.
 macro_rules! life {
     ($media:expr, $config:expr, $every:literal, $name:literal) => {
         let s = endure(

@@ -30,6 +30,9 @@ pub struct Node<'p> {
     queue: Option<PBox<'p, Item<'p>>>,
 }
 
+/// What each number adds to the sum, which wraps in a long life.
+const EACH: u32 = 0x9E37_79B9;
+
 /// Twice the words of the image.
 pub const WORDS: usize = 2 * 52;
 
@@ -44,7 +47,7 @@ pub fn look(pool: &mut Nodes<'_>) -> u32 {
         .tx(|tx, node| {
             let node = node.get(tx);
             let n = node.count;
-            assert_eq!(node.sum, n.wrapping_mul(n + 1) / 2, "a mixture");
+            assert_eq!(node.sum, n.wrapping_mul(EACH), "a mixture");
             let mut at = node.queue.as_ref();
             for k in (n.saturating_sub(1).max(1)..=n).rev() {
                 let item = at.expect("two numbers").get(tx);
@@ -65,7 +68,7 @@ pub fn step(pool: &mut Nodes<'_>) {
     pool.tx(|tx, node| {
         let node = node.get_mut(tx)?;
         node.count += 1;
-        node.sum += node.count;
+        node.sum = node.sum.wrapping_add(EACH);
         let new = Item {
             n: node.count,
             next: node.queue.take(),
