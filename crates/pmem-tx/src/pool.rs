@@ -870,7 +870,7 @@ pub(crate) fn init_root<'p, T: Persist, M: Model>(
 where
     M::Unit: Width,
 {
-    let b = PBox::new(v, tx)?;
+    let b = PBox::new(tx, v)?;
     // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
     // table, never lent.
     unsafe {

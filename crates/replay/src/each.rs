@@ -304,9 +304,11 @@ where
         }
         self.pass_number(Some(l))?;
         self.cursor = l.first();
-        if let Some(action) = self.resend {
+        if let Some(action) = self.resend
+            && !P::OUTPUT_WAITS
+        {
             let seq = 0;
-            self.send_messages(seq, action);
+            self.send_saved(seq, action)?;
         }
         Ok(())
     }

@@ -138,7 +138,7 @@ where
         one.each(0..case.turns, |_, _| Ok(())).unwrap();
         let h = one
             .named(1)
-            .step_own::<_, Held<Content, M::Unit>>((), |tx, _, ()| PBox::new(CONTENT, tx))
+            .step_own::<_, Held<Content, M::Unit>>((), |tx, _, ()| PBox::new(tx, CONTENT))
             .unwrap();
         let given = one
             .named(2)
@@ -155,7 +155,7 @@ where
         })
         .unwrap();
         // Only a record holds this one.
-        let held = two.step_own::<_, Held<Content, M::Unit>>((), |tx, _, ()| PBox::new([0; 3], tx));
+        let held = two.step_own::<_, Held<Content, M::Unit>>((), |tx, _, ()| PBox::new(tx, [0; 3]));
         drop(held.unwrap());
         // Done in every second boot: one that was cut may not be done again.
         if world.get().old_boots % 2 == 1 {
