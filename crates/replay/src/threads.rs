@@ -369,8 +369,9 @@ fn finish_migration<M: Model>(
         if n == 0 && !planted!("nv-replay/migration-keeps-the-number") {
             last = number;
         }
-        let records = found.cursor.at != found.cursor.end;
-        if last == found.committed && (!records || planted!("nv-replay/migration-keeps-records")) {
+        let empty = found.cursor.at == found.cursor.end;
+        let empty = empty || planted!("nv-replay/migration-keeps-records");
+        if last == found.committed && empty {
             continue;
         }
         if !planted!("nv-replay/migration-drops-messages") {
