@@ -463,10 +463,13 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Whether an entry may undo this range: it lies inside the heap, or it is the root word, which
-    /// a migration changes.
+    /// Whether an entry may undo this range: it lies inside the heap, or it is the table from
+    /// the first root word to the last, which a migration changes.
     fn may_be_undone(&self, off: usize, len: usize) -> bool {
-        let root = self.geo.root(0, Self::UNIT);
+        let roots = self.geo.root(0, Self::UNIT);
+        let all_roots = off == roots
+            && len % (2 * Self::UNIT) == Self::UNIT
+            && len <= self.geo.journals - roots;
         // An offset before the heap wraps around and fails the comparison.
         let from = off.wrapping_sub(self.geo.heap);
         let heap = self.geo.end - self.geo.heap;
@@ -474,6 +477,6 @@ impl<M: Model> Core<'_, M> {
         if planted!("pmem-tx/undo-behind-the-heap") {
             inside = off.is_multiple_of(Self::UNIT) && from <= heap;
         }
-        inside || off == root && len == Self::UNIT
+        inside || all_roots
     }
 }

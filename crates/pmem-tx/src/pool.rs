@@ -25,7 +25,8 @@
 //! Migration changes the types of a pool and keeps its content:
 //!
 //! ```text
-//!  1  one transaction makes the new root from the old one; it is prepared, not committed
+//!  1  one transaction of context 0 makes the new roots, own and shared, from the old ones;
+//!     it is prepared, not committed
 //!  2  superblock := new fingerprint, MIGRATED = the transaction's number    <- commits both
 //!  3  commit word := that number
 //!  4  superblock := MIGRATED = 0
@@ -558,38 +559,54 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model> Pool<'m, R, M>
+impl<'m, R: Roots, M: Model> Pool<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// Like [`Pool::open_with`], and converts a pool whose root is an `Old` to one whose root is an
-    /// `R`. `change` gets the old root by value and returns the new one. It converts handles in the
-    /// root one by one: `into_inner`, then `PBox::new`.
+    /// Like [`Pool::open_with`], and converts a pool whose roots are an `Old` to one whose roots
+    /// are an `R`: of as many contexts and shared roots. `change` gets the old roots by value and
+    /// returns the new ones, in the form that `init` returns. It converts handles in a root one by
+    /// one: `into_inner`, then `PBox::new`.
     ///
     /// **Power loss**: the old pool or the new one, never a mixture; the next `migrate` continues.
-    /// **Cost**: one transaction, so the journal limits it, and two superblocks. **Errors**: those
-    /// of [`Pool::open`], and an error of `change` as [`OpenError::Init`]; then the old pool is
-    /// unchanged.
-    pub fn migrate<Old: Persist, F, G>(
+    /// **Cost**: one transaction, so the journal limits it: an entry for each root, one for all
+    /// root words, and what `change` does. Two superblocks. **Errors**: those of [`Pool::open`],
+    /// and an error of `change` as [`OpenError::Init`]; then the old pool is unchanged.
+    pub fn migrate<Old: Roots, F, G>(
         region: Region<'m, M>,
         config: &Config,
         init: F,
         change: G,
     ) -> Result<Self, OpenFailure<'m, M>>
     where
-        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, Error>,
-        G: for<'p> FnOnce(&Tx<'p, M>, Old::At<'p>) -> Result<R::At<'p>, Error>,
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+        G: for<'p> FnOnce(&Tx<'p, M>, Old::Init<'p>) -> Result<R::Init<'p>, Error>,
     {
-        let mine = layout::superblock::<M>(config, Count::contexts(1), region.len(), 0);
+        let mine = layout::superblock::<M>(config, count_of::<R>(), region.len(), 0);
         let old = match superblock::probe(&region, &mine) {
-            State::Ready(sb) => sb.fingerprint == nvmem::fingerprint::<Old>(),
+            State::Ready(sb) => sb.fingerprint == Old::fingerprint(),
             _ => false,
         };
         if !old {
             return Self::open_with(region, config, init);
         }
         let mut pool = Pool::<Old, M>::open_with(region, config, |_| Err(Error::WrongPool))?;
-        let r = pool.change_root::<R, G>(change);
+        let mut stored = match superblock::probe(&pool.core.region, &mine) {
+            State::Ready(sb) => sb,
+            // It was ready when it was opened.
+            _ => mine,
+        };
+        let base = pool.core.region.base();
+        let r = pool.change_roots::<R, G>(change, |seq| {
+            stored.fingerprint = R::fingerprint();
+            stored.params[param::MIGRATED] = seq;
+            // SAFETY: invariant "Sole region": the superblock's bytes, which nothing else uses
+            // while the pool is borrowed here.
+            let head = unsafe { Region::<M>::from_raw(base, base.add(Superblock::BYTES)) };
+            if let Ok(mut head) = head {
+                superblock::replace(&mut head, &stored);
+            }
+        });
         let region = pool.close();
         match r {
             Ok(()) => Self::open_with(region, config, init),
@@ -597,46 +614,55 @@ where
         }
     }
 
-    fn change_root<New: Persist, G>(&mut self, change: G) -> Result<(), OpenError>
+    /// Replaces all roots in one transaction of context 0. `commit` stores its number, and that the
+    /// roots are a `New` now, with a fence before and after it. Then the pool is closed.
+    ///
+    /// **Power loss**: `commit` decides. **Cost**: see [`Pool::migrate`]. **Errors**: that of
+    /// `change`; nothing has changed then.
+    #[doc(hidden)]
+    pub fn change_roots<New: Roots, G>(
+        &mut self,
+        change: G,
+        commit: impl FnOnce(u32),
+    ) -> Result<(), OpenError>
     where
-        G: for<'p> FnOnce(&Tx<'p, M>, R::At<'p>) -> Result<New::At<'p>, Error>,
+        G: for<'p> FnOnce(&Tx<'p, M>, R::Init<'p>) -> Result<New::Init<'p>, Error>,
     {
-        let fingerprint = nvmem::fingerprint::<New>();
+        const {
+            assert!(
+                New::COUNT == R::COUNT && New::SHARED == R::SHARED,
+                "a migration keeps the numbers of contexts and of shared roots"
+            )
+        }
+        let (core, all) = self.core_and_states();
+        let last = count_of::<R>().roots() - 1;
         let unit = Core::<M>::UNIT;
-        let at = self.core_and_states().0.geo.root(0, unit);
-        let stored = match superblock::probe(
-            &self.core_and_states().0.region,
-            &layout::superblock::<M>(&Config::DEFAULT, Count::contexts(1), 0, 0),
-        ) {
-            State::Ready(sb) => sb,
-            _ => return Err(OpenError::Damaged(Component::Superblock)),
+        let (from, to) = (core.geo.root(0, unit), core.geo.root(last, unit) + unit);
+        let mut context = Context::<u8, M> {
+            core,
+            others: if all.len() > 1 { all } else { &[] },
+            s: &all[0],
+            _r: PhantomData,
         };
-        let mut context = self.context();
-        let base = context.core.region.base();
         let p = context
-            .prepare_resolved::<(), (), _>((), |tx, root, ()| {
-                // The table owns the old root; its handle is overwritten with the new one below.
-                let old =
-                    PBox::<R::At<'_>, M::Unit>::from_offset(root.0.offset()).into_inner(tx)?;
-                let new = PBox::new(tx, change(tx, old)?)?;
-                tx.core.log(tx.s, at, at + unit)?;
-                mapped::end_loan(tx.core.at(at), unit);
-                // SAFETY: invariant "Headers are never content": the root word is a unit of the
-                // table, never lent.
-                unsafe { tx.core.store(at, <M::Unit as Width>::value(new.offset())) }
-                Ok(())
+            .prepare_resolved::<(), (), _>((), |tx, _, ()| {
+                // SAFETY: invariant "Sole owner": called once, and the old root words are
+                // overwritten below, or the transaction is undone.
+                let old = unsafe { R::take_roots(tx)? };
+                let new = change(tx, old)?;
+                // One entry for all root words. Between them are commit words, which do not change.
+                if !planted!("pmem-tx/migration-logs-one-root") {
+                    tx.core.log(tx.s, from, to)?;
+                    mapped::end_loan(tx.core.at(from), to - from);
+                } else {
+                    tx.core.log(tx.s, from, from + unit)?;
+                    mapped::end_loan(tx.core.at(from), unit);
+                }
+                New::init_roots(new, tx)
             })
             .map_err(|f| OpenError::Init(f.error))?;
-        let mut new = stored;
-        new.fingerprint = fingerprint;
-        new.params[param::MIGRATED] = p.seq();
-        // SAFETY: invariant "Sole region": the superblock's bytes, which nothing else uses while
-        // the pool is borrowed here.
-        let head = unsafe { Region::<M>::from_raw(base, base.add(Superblock::BYTES)) };
-        if let Ok(mut head) = head {
-            superblock::replace(&mut head, &new);
-            p.committed();
-        }
+        commit(p.seq());
+        p.committed();
         Ok(())
     }
 }
@@ -815,6 +841,15 @@ pub unsafe trait Roots {
     fn init_roots<'p, M: Model>(init: Self::Init<'p>, tx: &Tx<'p, M>) -> Result<(), Error>
     where
         M::Unit: Width;
+    /// The values of all roots, which stay where they are. **Errors**: the pool is damaged.
+    ///
+    /// # Safety
+    /// Called once in a transaction, in which no root is used otherwise. It overwrites all root
+    /// words before it commits.
+    #[doc(hidden)]
+    unsafe fn take_roots<'p, M: Model>(tx: &Tx<'p, M>) -> Result<Self::Init<'p>, Error>
+    where
+        M::Unit: Width;
     #[doc(hidden)]
     #[allow(private_interfaces)]
     fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid>;
@@ -847,6 +882,29 @@ where
     Ok(())
 }
 
+/// The value of root `i`. Its object stays, and is reclaimed once no root leads to it.
+///
+/// **Errors**: the root word is no handle.
+///
+/// # Safety
+/// As for [`Roots::take_roots`]. The root is a `T`.
+pub(crate) unsafe fn take_root<'p, T: Persist, M: Model>(
+    i: usize,
+    tx: &Tx<'p, M>,
+) -> Result<T, Error>
+where
+    M::Unit: Width,
+{
+    // SAFETY: invariant "Headers are never content": the root word of an entry of the table.
+    let off = unsafe { tx.core.load(tx.core.geo.root(i, Core::<M>::UNIT)) };
+    let off = M::Unit::off(off).ok_or(Error::WrongPool)?;
+    let at = PBox::<T, M::Unit>::from_offset(off).ptr(tx);
+    mapped::will_read(at.cast(), size_of::<T>());
+    // SAFETY: invariant "Sole owner": the walk at open has found a valid `T` there, and nothing
+    // uses it again, by the contract.
+    Ok(unsafe { at.read() })
+}
+
 #[inline(always)]
 pub(crate) fn walk_one<T: Persist, M: Model>(
     i: usize,
@@ -871,6 +929,13 @@ unsafe impl<R: Persist> Roots for R {
         M::Unit: Width,
     {
         init_root(0, init, tx)
+    }
+    unsafe fn take_roots<'p, M: Model>(tx: &Tx<'p, M>) -> Result<R::At<'p>, Error>
+    where
+        M::Unit: Width,
+    {
+        // SAFETY: the caller's contract.
+        unsafe { take_root(0, tx) }
     }
     #[inline(always)]
     #[allow(private_interfaces)]
@@ -911,6 +976,13 @@ macro_rules! contexts {
                 let ($($v,)+) = init;
                 $(init_root($i, $v, tx)?;)+
                 Ok(())
+            }
+            unsafe fn take_roots<'p, Md: Model>(tx: &Tx<'p, Md>) -> Result<Self::Init<'p>, Error>
+            where
+                Md::Unit: Width,
+            {
+                // SAFETY: the caller's contract.
+                Ok(unsafe { ($(take_root::<$r::At<'p>, Md>($i, tx)?,)+) })
             }
             #[allow(private_interfaces)]
             fn walk<Md: Model>(w: &mut Walk<'_, '_, Md>, core: &Core<'_, Md>) -> Result<(), Invalid> {

@@ -40,7 +40,9 @@
 use crate::context::Context;
 use crate::context::{Core, flag};
 use crate::error::Error;
-use crate::pool::{ContextsOf, Pool, Roots, adopt_unowned, init_root, session, walk_one};
+use crate::pool::{
+    ContextsOf, Pool, Roots, adopt_unowned, init_root, session, take_root, walk_one,
+};
 use crate::ptr::Width;
 use crate::tx::{Root, Tx};
 use crate::walk::Walk;
@@ -112,6 +114,15 @@ pub unsafe trait SharedRoots {
         init: Self::Init<'p>,
         tx: &Tx<'p, M>,
     ) -> Result<(), Error>
+    where
+        M::Unit: Width;
+    /// # Safety
+    /// As for [`Roots::take_roots`].
+    #[doc(hidden)]
+    unsafe fn take_roots<'p, M: Model>(
+        first: usize,
+        tx: &Tx<'p, M>,
+    ) -> Result<Self::Init<'p>, Error>
     where
         M::Unit: Width;
     #[doc(hidden)]
@@ -220,6 +231,13 @@ unsafe impl<S: SharedRoots, C: ContextsOf> Roots for Sharing<S, C> {
     {
         S::init_roots(C::COUNT, init.0, tx)?;
         C::init_roots(init.1, tx)
+    }
+    unsafe fn take_roots<'p, M: Model>(tx: &Tx<'p, M>) -> Result<Self::Init<'p>, Error>
+    where
+        M::Unit: Width,
+    {
+        // SAFETY: the caller's contract.
+        unsafe { Ok((S::take_roots(C::COUNT, tx)?, C::take_roots(tx)?)) }
     }
     #[allow(private_interfaces)]
     fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid> {
@@ -349,6 +367,16 @@ macro_rules! shared_roots {
                 let ($($v,)+) = init;
                 $(init_root(first + $i, $v, tx)?;)+
                 Ok(())
+            }
+            unsafe fn take_roots<'p, Md: Model>(
+                first: usize,
+                tx: &Tx<'p, Md>,
+            ) -> Result<Self::Init<'p>, Error>
+            where
+                Md::Unit: Width,
+            {
+                // SAFETY: the caller's contract.
+                Ok(unsafe { ($(take_root::<$s::At<'p>, Md>(first + $i, tx)?,)+) })
             }
             #[allow(private_interfaces)]
             fn walk<Md: Model>(

@@ -227,7 +227,9 @@ where
     pub(crate) fn end_iteration(&mut self, l: &mut Loop) -> Option<Result<(), Error>> {
         let (table, cursor) = (&self.table, &mut self.cursor);
         // A runtime that has stopped is at 0, where no header is.
-        let usual = (self.resend.is_none() || planted!("nv-replay/turn-offers-nothing"))
+        let nothing_waits = self.resend.is_none();
+        let nothing_waits = nothing_waits || planted!("nv-replay/turn-offers-nothing");
+        let usual = nothing_waits
             && self.innermost_loop == l.address()
             && table.region.base() == l.region_base
             && cursor.at == cursor.end
@@ -238,11 +240,15 @@ where
                 // `pass_number` wraps no number, so the next one is one more. Bits of a header
                 // beside its number are not looked at: `end_unusual` decides.
                 let iteration = l.iteration.wrapping_add(1);
-                let stale = || Table::<M>::has_tag(table.load(l.at), seq + 1);
-                if Table::<M>::carries(iteration)
-                    || stale() && !planted!("nv-replay/turn-before-a-stale-header")
-                    || table.head_belongs_to(seq) && !planted!("nv-replay/turn-before-a-stale-head")
-                {
+                if Table::<M>::carries(iteration) {
+                    return false;
+                }
+                let stale = Table::<M>::has_tag(table.load(l.at), seq + 1);
+                if stale && !planted!("nv-replay/turn-before-a-stale-header") {
+                    return false;
+                }
+                let staged = table.head_belongs_to(seq);
+                if staged && !planted!("nv-replay/turn-before-a-stale-head") {
                     return false;
                 }
                 l.iteration = iteration;
@@ -449,6 +455,7 @@ impl Loop {
 
     #[inline(always)]
     fn bits(seq: u32, done: bool) -> u32 {
-        State::start_bits(seq, done && !planted!("nv-replay/loop-end-not-marked"))
+        let done = done && !planted!("nv-replay/loop-end-not-marked");
+        State::start_bits(seq, done)
     }
 }

@@ -235,7 +235,7 @@ pub enum OpenError {
     /// finish with the program that wrote it, or erase it.
     FormatVersion {
         /// The version of the stored format. This crate reads version 5, one table, with
-        /// [`Replay`](crate::Replay), and version 6, several tables, with
+        /// [`Replay`](crate::Replay), and version 7, several tables, with
         /// [`Threads`](crate::Threads).
         stored: u16,
     },

@@ -429,7 +429,7 @@ where
             u32::from(version) << Table::<M>::COUNTER_BITS | !found.run.counter & second_area;
         // The start word carries the number of the previous commit: the next record must carry the
         // one after it.
-        let start_bits = State::start_bits(seq, true);
+        let start = seq;
         let (mut old, new_area_end) = (self.cursor, self.table.other_area_end());
         // The old records are not replayed.
         self.cursor.at = self.cursor.end;
@@ -443,10 +443,7 @@ where
                 .ok_or(Error::Other)?;
             self.pass_number(None)?;
         }
-        if copy.at >= copy.payload && !planted!("nv-replay/stale-run-not-cleared") {
-            self.table.store(copy.at, 0);
-        }
-        self.table.write_state(geo.run_state(), start_bits, counter);
+        self.table.begin_run(&copy, start, counter);
         self.table.area_end = new_area_end;
         self.cursor = Cursor {
             end: copy.at,
@@ -615,6 +612,18 @@ impl<'m, M: Model> Table<'m, M> {
         unsafe { self.region.tail(self.geo.len - Superblock::BYTES) }
     }
 
+    /// Begins a run behind the records before `first`, which are in the other area. The first of
+    /// them carries the number after `seq`.
+    ///
+    /// **Power loss**: the old run, whole, or the new one. **Cost**: two or three stores.
+    pub fn begin_run(&self, first: &Cursor, seq: u32, counter: u32) {
+        if first.at >= first.payload && !planted!("nv-replay/stale-run-not-cleared") {
+            self.store(first.at, 0);
+        }
+        let bits = State::start_bits(seq, true);
+        self.write_state(self.geo.run_state(), bits, counter);
+    }
+
     /// Copies the next record of `old` to the end of `f`, with the number `seq`. The copy does not
     /// count yet.
     fn copy_record(&self, old: &mut Cursor, f: &mut Cursor, seq: u32) -> Option<()> {
@@ -662,22 +671,23 @@ pub(crate) fn read_geometry<M: Model>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
 ) -> Result<(Geometry, bool), OpenError> {
-    read_superblock(region, sb, |sb| geometry(region, &sb.params))
+    read_superblock(region, sb, param::STORED, |sb| geometry(region, &sb.params))
 }
 
 /// The layout that `layout` gives, and whether a region must be formatted as `sb` says. If not,
-/// replaces parameters of `sb` by the stored ones.
+/// replaces the parameters `stored_params` of `sb`, a bit for each, by the stored ones.
 ///
 /// **Errors**: the region holds something else; that of `layout`.
 #[inline(always)]
 pub(crate) fn read_superblock<M: Model, G>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
+    stored_params: u8,
     layout: impl FnOnce(&Superblock) -> Result<G, OpenError>,
 ) -> Result<(G, bool), OpenError> {
     let state = superblock::probe_view(region, sb);
     if let superblock::State::Ready(stored) = &state
-        && let Err(other) = stored.agrees(sb, param::STORED)
+        && let Err(other) = stored.agrees(sb, stored_params)
     {
         return Err(mismatch_error(stored, sb, other));
     }

@@ -432,6 +432,14 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
+    /// Keeps the messages that are pending, as if the outlet had refused them: they stay pending
+    /// whatever is committed.
+    pub(crate) fn keep_pending(&self, committed: u32) {
+        if let Some((h, count)) = self.pending(committed) {
+            self.keep_messages(committed, h, count)
+        }
+    }
+
     /// The head, and how many messages are pending if `committed` is the last committed number. As
     /// many as are kept, or more; fewer in a damaged outbox.
     fn pending(&self, committed: u32) -> Option<(OutboxHead, u32)> {

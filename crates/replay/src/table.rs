@@ -674,7 +674,7 @@ pub(crate) const KIND: [u8; 4] = *b"RPLY";
 /// Version of the format.
 pub(crate) const VERSION: u16 = 5;
 /// Version of the format with the tables of several threads.
-pub(crate) const VERSION_THREADS: u16 = 6;
+pub(crate) const VERSION_THREADS: u16 = 7;
 /// Units of a run's or a loop's state: the start word and two upper counters.
 pub(crate) const STATE: usize = 3;
 
@@ -734,12 +734,17 @@ pub(crate) mod param {
     pub const UNIT: usize = 4;
     /// Bytes of the whole region.
     pub const LEN: usize = 5;
+    /// Several threads only: the number of a committed migration that is not yet entered in the
+    /// tables; 0 if none.
+    pub const MIGRATED: usize = 6;
     /// Several threads only: the number of tables, and in the second byte that of shared roots.
     pub const THREADS: usize = 7;
 
     /// The parameters for which the stored value counts, not today's configuration: sizes of the
     /// table, and of the pool's journal.
     pub const STORED: u8 = 1 << TABLE | 1 << 1 | 1 << 2 | 1 << SEQ_BITS;
+    /// The same for several threads.
+    pub const STORED_OF_THREADS: u8 = STORED | 1 << MIGRATED;
 }
 
 /// Byte offsets of a table's components, and the range of its sequence numbers. The unit is the

@@ -50,6 +50,24 @@
 //! | while a replay adopts | nothing has changed |
 //! | in the reclaim | the next reclaim frees the other blocks |
 //! | while a place takes another version | the old run, whole, or the new one |
+//! | in a migration, before the superblock is replaced | the old program's region: its open undoes the transaction |
+//! | in a migration, after that | the new program's region: its open finishes the migration |
+//!
+//! # Migration to other types
+//!
+//! ```text
+//!  1  undo what was cut in all contexts (an open with the old types)
+//!  2  one transaction of context 0 makes all roots anew; it is prepared, with number n
+//!  3  a head of table 0's outbox with number n is cleared: its step did not commit
+//!  4  superblock := new fingerprint, MIGRATED = n                        <- commits
+//!  5  each table: pending messages are kept; a run without records begins in the other area,
+//!     table 0's with number n, the others' with their last number
+//!  6  superblock := MIGRATED = 0
+//! ```
+//!
+//! Number n is the first thread's next one, so 4 decides for it before table 0 knows. The open of
+//! the new program does 5 and 6 before the pool asks for the last numbers. A table that has done 5
+//! is recognised by its number and by having no records, so a cut repeats nothing.
 
 use crate::access::PoolAccess;
 use crate::error::{ConfigItem, Damage, Error, OpenError, OpenFailure};
@@ -321,6 +339,55 @@ fn table_of<'m, M: Model>(region: &Region<'m, M>, geo: &Geometry, n: usize) -> T
     Table::new(unsafe { region.tail(stride(geo) * n) }, *geo)
 }
 
+/// Finishes a committed migration: every table begins a run without records, that of the first
+/// thread with the migration's number. Then clears the number in the superblock. May be repeated.
+///
+/// **Power loss**: the next open does the rest. **Errors**: a table is damaged; the number does not
+/// follow that of the first thread.
+#[cold]
+#[inline(never)]
+fn finish_migration<M: Model>(
+    region: &mut Region<'_, M>,
+    geo: &Geometry,
+    tables: usize,
+    sb: &mut Superblock,
+) -> Result<(), OpenError> {
+    let number = sb.params[param::MIGRATED];
+    // Nothing is written before all is checked.
+    for n in 0..tables {
+        let found = table_of(region, geo, n).scan(&mut |_, _| {});
+        let committed = found.map_err(OpenError::Damaged)?.committed;
+        let follows = committed == number || geo.next(committed) == number;
+        if n == 0 && !follows {
+            return Err(OpenError::Damaged(Damage::Superblock));
+        }
+    }
+    for n in 0..tables {
+        let mut table = table_of(region, geo, n);
+        let found = table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let mut last = found.committed;
+        if n == 0 && !planted!("nv-replay/migration-keeps-the-number") {
+            last = number;
+        }
+        let empty = found.cursor.at == found.cursor.end;
+        let empty = empty || planted!("nv-replay/migration-keeps-records");
+        if last == found.committed && empty {
+            continue;
+        }
+        if !planted!("nv-replay/migration-drops-messages") {
+            table.keep_pending(found.committed);
+        }
+        let second_area = 1 << (Table::<M>::COUNTER_BITS - 1);
+        let first = table.empty_area(table.other_area_end());
+        table.begin_run(&first, last, found.run.counter ^ second_area);
+    }
+    sb.params[param::MIGRATED] = 0;
+    if !planted!("nv-replay/migration-never-finished") {
+        superblock::replace(region, sb);
+    }
+    Ok(())
+}
+
 /// The layout according to a superblock's parameters.
 fn geometry<M: Model>(
     region: &Region<'_, M>,
@@ -374,7 +441,9 @@ where
         let fingerprint = T::fingerprint();
         let len = region.len();
         let mut sb = table::superblock_of_threads::<M>(&table, Self::COUNT, pool, len, fingerprint);
-        let read = open::read_superblock(&region, &mut sb, |sb| geometry(&region, sb, tables));
+        let read = open::read_superblock(&region, &mut sb, param::STORED_OF_THREADS, |sb| {
+            geometry(&region, sb, tables)
+        });
         let (geo, blank) = match read {
             Ok(read) => read,
             Err(error) => return Err(OpenFailure { error, region }),
@@ -386,7 +455,7 @@ where
         // `geometry` has checked. The pool leaves the bytes of a superblock unused, and the tables
         // end there. The region is given back only when the pool is gone.
         let pool_region = unsafe { region.tail(before_pool) };
-        let mut storage = MaybeUninit::uninit();
+        let (mut storage, params) = (MaybeUninit::uninit(), sb.params);
         let resolve = || {
             let mut numbers = [0; MAX_CONTEXTS];
             if blank {
@@ -398,6 +467,9 @@ where
                     table_of(&region, &geo, n).format(0);
                 }
             }
+            if sb.params[param::MIGRATED] != 0 {
+                finish_migration(&mut region, &geo, tables, &mut sb)?;
+            }
             for (n, number) in numbers.iter_mut().enumerate().take(tables) {
                 let found = table_of(&region, &geo, n).scan(&mut |_, _| {});
                 *number = found.map_err(OpenError::Damaged)?.committed;
@@ -407,14 +479,8 @@ where
             }
             Ok::<_, OpenError>((move |n: usize| numbers.get(n).copied().unwrap_or(0), ()))
         };
-        let mounted = Pool::<T, M>::mount_embedded(
-            &mut storage,
-            pool_region,
-            &sb.params,
-            !blank,
-            resolve,
-            init,
-        );
+        let mounted =
+            Pool::<T, M>::mount_embedded(&mut storage, pool_region, &params, !blank, resolve, init);
         if let Err(error) = mounted {
             return Err(OpenFailure {
                 error: error.beside(before_pool),
@@ -433,6 +499,106 @@ where
             geo,
             replaying: Cell::new(0),
             shared: false,
+        })
+    }
+
+    /// Like [`Threads::open`], and converts a region whose roots are an `Old` to one whose roots
+    /// are a `T`, with as many threads and shared roots. `change` gets the old roots by value, own
+    /// and shared, and returns the new ones, in the form that `init` returns. It converts handles
+    /// in a root one by one: `into_inner`, then `PBox::new`.
+    ///
+    /// The records belong to the old program, whose steps had other types. So every thread starts
+    /// over: see [`Update::StartOver`](crate::Update::StartOver). Messages that wait are sent when
+    /// their place is opened. Objects that only records held are reclaimed. A kernel first settles
+    /// what it has staged with a number of a thread.
+    ///
+    /// **Power loss**: the old program's region or the new one's, never a mixture; the next
+    /// `migrate` continues. **Cost**: one transaction of the first thread, so the journal limits
+    /// it: an entry for each root, one for all root words, and what `change` does. Two superblocks,
+    /// and at most six stores for each thread. **Errors**: those of [`Threads::open`], and an error
+    /// of `change` as [`pmem_tx::OpenError::Init`]; then the old program's region is unchanged.
+    ///
+    /// ```
+    /// # use nv_replay::nvmem::Region;
+    /// # use nv_replay::pmem_tx::{Contexts, Sharing};
+    /// # use nv_replay::{Config, Options, Threads};
+    /// type Old = Sharing<(u16,), Contexts<(u32, u32)>>;
+    /// type New = Sharing<(u64,), Contexts<(u32, [u32; 2])>>;
+    /// # let memory = Box::leak(Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 256]));
+    /// # let old = Threads::<Old>::open(Region::new(memory), Config::SMALL, None, |_| {
+    /// #     Ok(((5,), (6, 7)))
+    /// # })?;
+    /// # let region = old.close();
+    /// // The new program calls this at each boot, instead of `open`.
+    /// let mut threads = Threads::<New>::migrate::<Old, _, _>(
+    ///     region,
+    ///     Config::SMALL,
+    ///     None,
+    ///     |_| Ok(((0,), (0, [0; 2]))),
+    ///     |_, ((shared,), (a, b))| Ok(((shared.into(),), (a, [b; 2]))),
+    /// )?;
+    /// # let ((_, place), _) = threads.share()?;
+    /// # let mut rt = place.open(Options::default())?;
+    /// # assert_eq!(rt.step((), |tx, root, ()| Ok(*root.get(tx))).unwrap(), [7; 2]);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn migrate<Old: ThreadRoots, F, G>(
+        region: Region<'m, M>,
+        table: Config,
+        pool: Option<pmem_tx::Config>,
+        init: F,
+        change: G,
+    ) -> Result<Self, OpenFailure<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<T::Init<'p>, pmem_tx::Error>,
+        G: for<'p> FnOnce(&Tx<'p, M>, Old::Init<'p>) -> Result<T::Init<'p>, pmem_tx::Error>,
+    {
+        let fingerprint = Old::fingerprint();
+        let mine = table::superblock_of_threads::<M>(&table, Self::COUNT, pool, region.len(), 0);
+        let old = match superblock::probe(&region, &mine) {
+            superblock::State::Ready(sb) => {
+                (sb.kind, sb.version, sb.fingerprint) == (mine.kind, mine.version, fingerprint)
+            }
+            _ => false,
+        };
+        if !old {
+            return Self::open(region, table, pool, init);
+        }
+        let mut all =
+            Threads::<Old, M>::open(region, table, pool, |_| Err(pmem_tx::Error::WrongPool))?;
+        let changed = all.change_roots::<T, G>(change);
+        let region = all.close();
+        match changed {
+            Ok(()) => Self::open(region, table, pool, init),
+            Err(error) => Err(OpenFailure {
+                error: OpenError::Pool(error),
+                region,
+            }),
+        }
+    }
+
+    /// Commits a migration: the superblock gets the new fingerprint, and the number that is the
+    /// first thread's last one from now on.
+    ///
+    /// **Errors**: that of `change`; nothing has changed then.
+    fn change_roots<New: Roots, G>(&mut self, change: G) -> Result<(), pmem_tx::OpenError>
+    where
+        G: for<'p> FnOnce(&Tx<'p, M>, T::Init<'p>) -> Result<New::Init<'p>, pmem_tx::Error>,
+    {
+        let (region, geo) = (&mut self.region, &self.geo);
+        self.pool.change_roots::<New, G>(change, |seq| {
+            let mine = table::superblock::<M>(&Config::SMALL, None, region.len(), 0);
+            let superblock::State::Ready(mut sb) = superblock::probe(region, &mine) else {
+                // It was ready when it was opened.
+                return;
+            };
+            if !planted!("nv-replay/migration-sends-uncommitted") {
+                // A step that was cut may have staged messages with this number.
+                table_of(region, geo, 0).retire_outbox(seq);
+            }
+            sb.fingerprint = New::fingerprint();
+            sb.params[param::MIGRATED] = seq;
+            superblock::replace(region, &sb);
         })
     }
 

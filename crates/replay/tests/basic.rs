@@ -499,3 +499,37 @@ fn a_body_makes_up_an_error_of_the_runtime() {
         rt = reboot(rt);
     }
 }
+
+/// Messages that wait are offered again after an iteration without a step, and after the last one.
+#[test]
+fn an_iteration_offers_the_messages_that_wait() {
+    /// Refuses so many times, then takes every message.
+    struct Busy(u32, Vec<u32>);
+    impl Outlet for Busy {
+        fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
+            if self.0 > 0 {
+                self.0 -= 1;
+                return Err(NotNow);
+            }
+            self.1.push(m.get(&OUT).unwrap().unwrap());
+            Ok(())
+        }
+    }
+    for refusals in 1..7 {
+        let mut m = memory();
+        let busy = Busy(refusals, Vec::new());
+        let options = Options::default();
+        let region = Region::<InOrder32>::new(&mut m);
+        let mut rt = Replay::<u32, _, _>::open_with(region, options, busy, |_| Ok(0)).unwrap();
+        rt.step((), |tx, _, ()| tx.send(&OUT, 5)).unwrap();
+        let ended = rt.each(0..3, |rt, i| {
+            // Offered by the step, by the loop's record, and by each iteration before this one.
+            assert_eq!(rt.waits(), rt.env().0 > 0 || rt.env().1.is_empty(), "{i}");
+            Ok(())
+        });
+        ended.unwrap();
+        assert_eq!(rt.env().0, refusals.saturating_sub(5));
+        assert_eq!(rt.waits(), refusals > 4);
+        assert_eq!(rt.env().1.len(), usize::from(refusals < 5));
+    }
+}

@@ -57,10 +57,10 @@ fn one_table_and_several_refuse_each_other_by_name() {
     let refused = Replay::<u32>::open(region, Options::default(), |_| Ok(0))
         .err()
         .unwrap();
-    assert_eq!(refused.error, OpenError::FormatVersion { stored: 6 });
+    assert_eq!(refused.error, OpenError::FormatVersion { stored: 7 });
     assert!(refused.error.to_string().contains("several threads"));
     let refused = last_committed(refused.region).err().unwrap();
-    assert_eq!(refused.error, OpenError::FormatVersion { stored: 6 });
+    assert_eq!(refused.error, OpenError::FormatVersion { stored: 7 });
 
     let mut words = memory(2048);
     let region = Replay::<u32>::open(

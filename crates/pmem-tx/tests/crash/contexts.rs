@@ -3,7 +3,7 @@
 use crate::node::{List, Node, values};
 use crate::support::{CONFIG, Top};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region, mapped};
-use pmem_tx::{Context, Contexts, Error, OpenError, PBox, Pool, Width};
+use pmem_tx::{Context, Contexts, Error, OpenError, PBox, Pool, Sharing, Width};
 use powerfail::{Mapped, World, explore};
 
 type Two<W> = Contexts<(List<'static, W>, List<'static, W>)>;
@@ -191,6 +191,65 @@ fn migration_is_all_or_nothing() {
         ($m:ty) => {
             explore(Mapped::<$m>::new(768), |nv, world: &World<bool>| {
                 migration::<$m>(nv, world)
+            })
+            .depth(2)
+            .run()
+        };
+    }
+    for s in [model!(InOrder32), model!(InOrder16), model!(Buffered32)] {
+        println!("{s}");
+        assert!(s.partial || s.boots > 20, "{s}");
+    }
+}
+
+/// The shared root of a later version.
+type Board<W> = Option<PBox<'static, Node<'static, W>, W>>;
+
+/// Own and shared roots change together, and an object goes from one to another.
+fn migration_of_roots<M: Model>(region: Region<'_, M>, world: &World<'_, bool>)
+where
+    M::Unit: Width,
+{
+    type Old<W> = Sharing<(u16,), Contexts<(List<'static, W>, u32)>>;
+    type New<W> = Sharing<(Board<W>,), Contexts<(u64, [u32; 3])>>;
+    let old = Pool::<Old<M::Unit>, M>::open_with(region, &CONFIG, |tx| {
+        Ok(((7,), (Some(PBox::new(tx, Node { v: 5, next: None })?), 9)))
+    });
+    let region = match old {
+        Ok(pool) => {
+            assert!(!world.get(), "the old pool is back");
+            pool.close()
+        }
+        Err(r) => {
+            assert!(matches!(r.error, OpenError::LayoutMismatch(_)), "{r}");
+            r.region
+        }
+    };
+    let mut pool = Pool::<New<M::Unit>, M>::migrate::<Old<M::Unit>, _, _>(
+        region,
+        &CONFIG,
+        |_| Err(Error::Aborted(1)),
+        |_, ((seven,), (list, nine))| Ok(((list,), (seven.into(), [nine; 3]))),
+    )
+    .unwrap_or_else(|r| panic!("migrate: {r}"));
+    world.set(true);
+    {
+        let ((mut one, mut two), (mut board,)) = pool.share().unwrap();
+        let seen = one.tx_with(&mut board, |tx, own, board| {
+            Ok((*own.get(tx), board.get(tx).as_ref().map(|n| n.get(tx).v)))
+        });
+        assert_eq!(seen.map_err(|f| f.error), Ok((7, Some(5))));
+        assert_eq!(two.tx(|tx, own| Ok(*own.get(tx))), Ok([9; 3]));
+    }
+    assert_eq!(pool.audit().map(|a| (a.blocks, a.unreachable)), Ok((4, 0)));
+}
+
+#[test]
+fn migration_of_all_roots() {
+    macro_rules! model {
+        ($m:ty) => {
+            explore(Mapped::<$m>::new(1024), |nv, world: &World<bool>| {
+                migration_of_roots::<$m>(nv, world)
             })
             .depth(2)
             .run()

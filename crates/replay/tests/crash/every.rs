@@ -37,6 +37,7 @@ every! {
     loops_of_one_step: step_loops, step_loops_done, WorldState::default();
     turns_that_send: turns_send, turns_sent, WorldState::default();
     turns_withdrawn: turns_send, turns_sent, WorldState { reads: 1, ..WorldState::default() };
+    iterations_withdrawn: iterations, iterations_done, WorldState { reads: 1, ..WorldState::default() };
     // The first execution sends, the one after a cut does not.
     outputs_withdrawn: sends, sends_done, WorldState { reads: 1, ..WorldState::default() };
 }

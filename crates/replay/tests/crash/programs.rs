@@ -6,6 +6,7 @@ use nv_replay::{
     Config, Error, Held, Message, NotNow, Options, Outlet, PBox, Port, Replay, Update,
 };
 use powerfail::World;
+use std::cell::Cell;
 
 /// The state of the outside world.
 #[derive(Clone, Hash, Debug, Default, PartialEq)]
@@ -371,6 +372,36 @@ where
     sent.push(5);
     assert!(n == 2 || n == 1002, "{n}");
     assert_eq!(world.get().sent, sent);
+}
+
+/// An iteration runs its step before a cut, and after the cut only if it is recorded. Then it ends
+/// without a step, with the number that the step would have had.
+pub fn iterations<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    thread_local! {
+        static WITHDRAWN: Cell<bool> = const { Cell::new(false) };
+    }
+    WITHDRAWN.set(read_sensor(world) % 2 == 1);
+    rt.each(0..3, |rt, i| {
+        if rt.is_live() && WITHDRAWN.get() {
+            return Ok(());
+        }
+        rt.step(i, |tx, t, i| {
+            *t.fields(tx).n.get_mut()? += 1 << i;
+            tx.send(&PORT, 50 + i)
+        })?;
+        Ok(())
+    })
+}
+pub fn iterations_done<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>)
+where
+    M::Unit: Width,
+{
+    let (n, _) = state(rt);
+    let done = (0..3).filter(|i| n >> i & 1 != 0).map(|i| 50 + i);
+    assert_eq!(world.get().sent, done.collect::<Vec<_>>());
 }
 
 /// Loops of one step: with arguments, with a handle that is lent, behind records of the iteration

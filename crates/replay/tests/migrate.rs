@@ -1,0 +1,398 @@
+//! Threads that share a pool get roots of other types, under power cuts: the old program runs, the
+//! new one migrates and runs, and each may be cut anywhere.
+//!
+//! `cargo test -p nv-replay --test migrate -- --nocapture` prints the number of cuts.
+
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
+use nv_replay::pmem_tx::{self, Contexts, Sharing, Width};
+use nv_replay::{
+    Config, Error, Held, Message, NotNow, OpenError, Options, Outlet, PBox, Port, Threads,
+};
+use powerfail::{Mapped, Summary, World, explore_with};
+use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
+
+/// A 16-bit core behind a write buffer.
+enum Buffered16 {}
+// SAFETY: the fence is the kit's, and nothing else.
+unsafe impl Model for Buffered16 {
+    type Unit = u16;
+    const BUFFERED: bool = true;
+    const NAME: &'static str = "buffered-16";
+}
+
+type Content = [u16; 3];
+const CONTENT: Content = [1, 2, 3];
+
+/// The first thread's root in the old program.
+#[derive(Persist)]
+#[repr(C)]
+struct Mine<'p, W: Width> {
+    n: u32,
+    withdrawn: u32,
+    item: Option<PBox<'p, Content, W>>,
+}
+/// And in the new one.
+#[derive(Persist)]
+#[repr(C)]
+struct Later<'p, W: Width> {
+    item: Option<PBox<'p, Content, W>>,
+    withdrawn: u32,
+    n: [u32; 3],
+}
+type Old<W> = Sharing<(u16,), Contexts<(Mine<'static, W>, u32)>>;
+type New<W> = Sharing<([u32; 2],), Contexts<(Later<'static, W>, u64)>>;
+type Opened<'m, T, M> = Result<Threads<'m, T, M>, nv_replay::OpenFailure<'m, M>>;
+
+static PORT: Port<u32> = Port::new(1);
+
+/// What the world has seen.
+#[derive(Clone, Hash, Debug, Default)]
+struct Seen {
+    /// The new program has run.
+    new: bool,
+    /// Boots of the old program.
+    old_boots: u32,
+    /// Messages: thread, number, value.
+    sent: BTreeSet<(usize, u32, u32)>,
+}
+
+struct Radio<'w> {
+    world: &'w World<'w, Seen>,
+    thread: usize,
+    busy: bool,
+}
+impl Outlet for Radio<'_> {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
+        if self.busy {
+            return Err(NotNow);
+        }
+        let value = m.get(&PORT).unwrap().unwrap();
+        self.world.update(|w| {
+            w.sent.insert((self.thread, m.number, value));
+        });
+        Ok(())
+    }
+}
+
+/// What is explored.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    seq_bits: u8,
+    /// Turns of the first thread before the migration, which use up numbers.
+    turns: u32,
+    /// The radio takes no message of the old program.
+    busy: bool,
+}
+
+const BYTES: usize = 1024;
+
+fn table(case: &Case) -> Config {
+    Config {
+        bytes: 64,
+        outbox_bytes: 24,
+        seq_bits: case.seq_bits,
+    }
+}
+fn pool(case: &Case) -> Option<pmem_tx::Config> {
+    Some(pmem_tx::Config {
+        journal_entries: 8,
+        journal_bytes: 64,
+        seq_bits: case.seq_bits,
+    })
+}
+
+/// The old program: to its end, or to what it withdraws.
+fn old<'m, M: Model>(
+    region: Region<'m, M>,
+    world: &World<'_, Seen>,
+    case: &Case,
+) -> Result<Region<'m, M>, nv_replay::OpenFailure<'m, M>>
+where
+    M::Unit: Width,
+{
+    let mut all = Threads::<Old<M::Unit>, M>::open(region, table(case), pool(case), |_| {
+        let empty = Mine {
+            n: 0,
+            withdrawn: 0,
+            item: None,
+        };
+        Ok(((0,), (empty, 0)))
+    })?;
+    assert!(!world.get().new, "the old types are back");
+    world.update(|w| w.old_boots += 1);
+    {
+        let ((one, two), (mut key,)) = all.share().unwrap();
+        let mut radios = [0, 1].map(|thread| Radio {
+            world,
+            thread,
+            busy: case.busy,
+        });
+        let [first, second] = &mut radios;
+        let options = |outlet| Options {
+            outlet: Some(outlet),
+            ..Options::default()
+        };
+        let mut one = one.open(options(first)).unwrap();
+        let mut two = two.open(options(second)).unwrap();
+        one.each(0..case.turns, |_, _| Ok(())).unwrap();
+        let h = one
+            .named(1)
+            .step_own::<_, Held<Content, M::Unit>>((), |tx, _, ()| PBox::new(tx, CONTENT))
+            .unwrap();
+        let given = one
+            .named(2)
+            .step((&mut key, h), |tx, mine, (mut board, h)| {
+                *board.get_mut(tx)? += 1;
+                let mine = mine.get_mut(tx)?;
+                (mine.n, mine.item) = (5, Some(h));
+                tx.send(&PORT, 7)
+            });
+        given.map_err(Error::from).unwrap();
+        two.step((), |tx, mine, ()| {
+            *mine.get_mut(tx)? = 9;
+            tx.send(&PORT, 8)
+        })
+        .unwrap();
+        // Only a record holds this one.
+        let held = two.step_own::<_, Held<Content, M::Unit>>((), |tx, _, ()| PBox::new(tx, [0; 3]));
+        drop(held.unwrap());
+        // Done in every second boot: one that was cut may not be done again.
+        if world.get().old_boots % 2 == 1 {
+            one.named(3)
+                .step((), |tx, mine, ()| {
+                    mine.get_mut(tx)?.withdrawn = 1;
+                    tx.send(&PORT, 999)
+                })
+                .unwrap();
+        }
+    }
+    Ok(all.close())
+}
+
+fn migrated<'m, M: Model>(region: Region<'m, M>, case: &Case) -> Opened<'m, New<M::Unit>, M>
+where
+    M::Unit: Width,
+{
+    Threads::<New<M::Unit>, M>::migrate::<Old<M::Unit>, _, _>(
+        region,
+        table(case),
+        pool(case),
+        |_| Err(pmem_tx::Error::Aborted(1)),
+        |_, ((board,), (a, b))| {
+            let Mine { n, withdrawn, item } = a;
+            let a = Later {
+                item,
+                withdrawn,
+                n: [n; 3],
+            };
+            Ok((([board.into(), 0],), (a, b.into())))
+        },
+    )
+}
+
+fn program<M: Model>(region: Region<'_, M>, world: &World<'_, Seen>, case: &Case)
+where
+    M::Unit: Width,
+{
+    let region = old(region, world, case).unwrap_or_else(|refused| {
+        let other = matches!(
+            refused.error,
+            OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(_))
+        );
+        assert!(other, "{refused}");
+        refused.region
+    });
+    let mut all = migrated::<M>(region, case).unwrap_or_else(|r| panic!("migrate: {r}"));
+    world.update(|w| w.new = true);
+    let withdrawn = {
+        let ((one, two), (mut key,)) = all.share().unwrap();
+        let mut radios = [0, 1].map(|thread| Radio {
+            world,
+            thread,
+            busy: false,
+        });
+        let [first, second] = &mut radios;
+        let options = |outlet| Options {
+            outlet: Some(outlet),
+            version: 2,
+            ..Options::default()
+        };
+        let mut one = one.open(options(first)).unwrap();
+        let mut two = two.open(options(second)).unwrap();
+        let done = one.step(&mut key, |tx, mine, mut board| {
+            board.get_mut(tx)?[1] += 1;
+            mine.get_mut(tx)?.n[2] += 10;
+            tx.send(&PORT, 70)
+        });
+        done.map_err(Error::from).unwrap();
+        two.step((), |tx, mine, ()| {
+            *mine.get_mut(tx)? += 1;
+            tx.send(&PORT, 80)
+        })
+        .unwrap();
+        let board = one.step(&mut key, |tx, _, board| Ok(*board.get(tx)));
+        assert_eq!(board.map_err(Error::from), Ok([1, 1]));
+        let own = two.view(|tx, mine| *mine.get(tx));
+        assert_eq!(own, Ok(Some(10)));
+        let (n, item, withdrawn) = one
+            .view(|tx, mine| {
+                let mine = mine.get(tx);
+                (
+                    mine.n,
+                    mine.item.as_ref().map(|i| *i.get(tx)),
+                    mine.withdrawn,
+                )
+            })
+            .unwrap()
+            .unwrap();
+        assert_eq!((n, item), ([5, 5, 15], Some(CONTENT)));
+        withdrawn
+    };
+    let audit = all.audit().unwrap();
+    assert_eq!((audit.blocks, audit.unreachable), (4, 0), "{audit:?}");
+    let sent = world.get().sent;
+    let of = |thread| {
+        let mine = sent.iter().filter(move |s| s.0 == thread);
+        mine.map(|s| (s.1, s.2)).collect::<Vec<_>>()
+    };
+    let values = |thread| of(thread).into_iter().map(|s| s.1).collect::<Vec<_>>();
+    let first = match withdrawn {
+        0 => vec![7, 70],
+        _ => vec![7, 999, 70],
+    };
+    assert_eq!(values(0), first, "{sent:?}");
+    assert_eq!(values(1), [8, 80], "{sent:?}");
+    for thread in 0..2 {
+        let numbers: BTreeSet<_> = of(thread).into_iter().map(|s| s.0).collect();
+        assert_eq!(numbers.len(), of(thread).len(), "a number twice: {sent:?}");
+    }
+}
+
+fn campaign<M: Model>(case: Case) -> Summary
+where
+    M::Unit: Width,
+{
+    explore_with(case, Mapped::<M>::new(BYTES), |nv, w, case| {
+        program::<M>(nv, w, case)
+    })
+    .name(&format!("{} {case:?}", M::NAME))
+    .depth(2)
+    .sample(SAMPLE)
+    .run()
+}
+
+/// States that are drawn at each depth; all of them in long campaigns. A whole campaign of depth 2
+/// makes 2.6 million cuts.
+const SAMPLE: usize = 300;
+
+const PLAIN: Case = Case {
+    seq_bits: 16,
+    turns: 0,
+    busy: false,
+};
+/// The migration's number is at the end of a round.
+const NARROW: Case = Case {
+    seq_bits: 4,
+    turns: 10,
+    busy: false,
+};
+const BUSY: Case = Case {
+    busy: true,
+    seq_bits: 5,
+    ..PLAIN
+};
+
+fn all<M: Model>()
+where
+    M::Unit: Width,
+{
+    for case in [PLAIN, NARROW, BUSY] {
+        let s = campaign::<M>(case);
+        println!("{} {case:?}: {s}", M::NAME);
+        assert!(s.partial || s.boots > 100, "{s}");
+    }
+}
+
+#[test]
+fn in_order_32() {
+    all::<InOrder32>()
+}
+#[test]
+fn in_order_16() {
+    all::<InOrder16>()
+}
+#[test]
+fn buffered_32() {
+    all::<Buffered32>()
+}
+#[test]
+fn buffered_16() {
+    all::<Buffered16>()
+}
+
+/// What a program says that does not know the old types, and one that gives the migration up.
+#[test]
+fn what_is_refused() {
+    let mut words = vec![MaybeUninit::new(0u64); BYTES / 8];
+    let region = Region::<InOrder32>::new(&mut words);
+    let all = Threads::<Old<u32>>::open(region, table(&PLAIN), None, |_| {
+        let empty = Mine {
+            n: 1,
+            withdrawn: 0,
+            item: None,
+        };
+        Ok(((2,), (empty, 3)))
+    });
+    let all = all.unwrap_or_else(|r| panic!("{r}"));
+    let refused = Threads::<New<u32>>::open(all.close(), table(&PLAIN), None, |_| {
+        Err(pmem_tx::Error::Aborted(1))
+    });
+    let refused = refused.err().unwrap();
+    assert!(matches!(
+        refused.error,
+        OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(_))
+    ));
+    let given_up = Threads::<New<u32>>::migrate::<Old<u32>, _, _>(
+        refused.region,
+        table(&PLAIN),
+        None,
+        |_| Err(pmem_tx::Error::Aborted(1)),
+        |tx, _| Err(tx.abort(77)),
+    );
+    let refused = given_up.err().unwrap();
+    let aborted = pmem_tx::Error::Aborted(77);
+    assert_eq!(
+        refused.error,
+        OpenError::Pool(pmem_tx::OpenError::Init(aborted))
+    );
+    // Nothing has changed for the old program.
+    let mut all = Threads::<Old<u32>>::open(refused.region, table(&PLAIN), None, |_| {
+        Err(pmem_tx::Error::Aborted(1))
+    })
+    .unwrap();
+    {
+        let ((one, two), (mut key,)) = all.share().unwrap();
+        let mut one = one.open(Options::default()).unwrap();
+        let mut two = two.open(Options::default()).unwrap();
+        let read = one.step(&mut key, |tx, mine, board| {
+            Ok((mine.get(tx).n, *board.get(tx)))
+        });
+        assert_eq!(read.map_err(Error::from), Ok((1, 2)));
+        let own = two.step((), |tx, mine, ()| Ok(*mine.get(tx)));
+        assert_eq!(own.unwrap(), 3);
+    }
+    // A later version knows only the types of the one before it.
+    type Third = Sharing<(u64,), Contexts<(u32, u32)>>;
+    let refused = Threads::<Third>::migrate::<New<u32>, _, _>(
+        all.close(),
+        table(&PLAIN),
+        None,
+        |_| Ok(((0,), (0, 0))),
+        |_, ((board,), (a, _))| Ok(((board[0].into(),), (a.n[0], a.withdrawn))),
+    );
+    assert!(matches!(
+        refused.err().unwrap().error,
+        OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(_))
+    ));
+}
