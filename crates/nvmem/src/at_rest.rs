@@ -227,8 +227,8 @@ impl<S: AsyncSave> AsyncSave for Beside<S> {
 /// way; the others run.
 pub struct Shared<S> {
     saver: RefCell<S>,
-    /// The task that waits. Another one that begins to wait wakes it, and it looks again.
-    waits: Cell<Option<Waker>>,
+    /// The tasks that wait.
+    waits: Waits,
     /// Commits while a save was under way.
     late: Cell<u32>,
 }
@@ -245,7 +245,7 @@ impl<S> Shared<S> {
     pub const fn new(saver: S) -> Self {
         Shared {
             saver: RefCell::new(saver),
-            waits: Cell::new(None),
+            waits: Waits([const { Cell::new(None) }; WAITERS]),
             late: Cell::new(0),
         }
     }
@@ -255,12 +255,7 @@ impl<S> Shared<S> {
         let saver = poll_fn(|context| match self.saver.try_borrow_mut() {
             Ok(saver) => Poll::Ready(saver),
             Err(_) => {
-                let mine = context.waker();
-                if let Some(other) = self.waits.replace(Some(mine.clone()))
-                    && !other.will_wake(mine)
-                {
-                    other.wake();
-                }
+                self.waits.register(context.waker());
                 Poll::Pending
             }
         })
@@ -283,12 +278,42 @@ struct Lent<'a, S> {
     _wake: Wake<'a>,
 }
 
-struct Wake<'a>(&'a Cell<Option<Waker>>);
+struct Wake<'a>(&'a Waits);
 
 impl Drop for Wake<'_> {
     fn drop(&mut self) {
-        if let Some(waker) = self.0.take() {
+        // Each of them looks again.
+        for waker in self.0.0.iter().filter_map(Cell::take) {
             waker.wake();
+        }
+    }
+}
+
+/// As many tasks as a pool has contexts wait without waking each other.
+const WAITERS: usize = 8;
+
+/// Who waits.
+struct Waits([Cell<Option<Waker>>; WAITERS]);
+
+impl Waits {
+    fn register(&self, mine: &Waker) {
+        let mut place = None;
+        for slot in &self.0 {
+            let known = slot.take();
+            let is_mine = known.as_ref().is_some_and(|k| k.will_wake(mine));
+            if known.is_none() || is_mine {
+                place = place.or(Some(slot));
+            }
+            slot.set(known.filter(|_| !is_mine));
+        }
+        match (place, &self.0) {
+            (Some(slot), _) => slot.set(Some(mine.clone())),
+            // One more than there are places: it takes a place, whose task looks again.
+            (None, [first, ..]) => {
+                if let Some(other) = first.replace(Some(mine.clone())) {
+                    other.wake();
+                }
+            }
         }
     }
 }

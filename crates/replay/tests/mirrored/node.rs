@@ -167,7 +167,7 @@ fn sample<S: Save>(rt: &mut Rt<'_, '_, '_, S>, x: u32) -> Result<(), Error> {
         top.n += 1;
         top.sum += x;
         let next = top.queue.take();
-        top.queue = Some(PBox::new(Item { v: x, next }, tx)?);
+        top.queue = Some(PBox::new(tx, Item { v: x, next })?);
         if let Some(first) = &mut top.queue
             && let Some(second) = &mut first.get_mut(tx)?.next
             && let Some(third) = second.get_mut(tx)?.next.take()
@@ -188,10 +188,10 @@ pub fn handles<S: Save>(rt: &mut Rt<'_, '_, '_, S>, hours: u32) -> Result<(), Er
         let x = rt.input(|d| d.sensor())?;
         let mut a = rt.step_own::<_, H>(x, |tx, _, v| {
             tx.send(&PORT, v)?;
-            PBox::new(Item { v, next: None }, tx)
+            PBox::new(tx, Item { v, next: None })
         })?;
         let b = rt.step_own::<_, H>((x, 7u32), |tx, _, (v, _)| {
-            PBox::new(Item { v, next: None }, tx)
+            PBox::new(tx, Item { v, next: None })
         })?;
         rt.step(a.lend(), |tx, _, mut a| {
             a.get_mut(tx)?.v += 1;

@@ -157,7 +157,7 @@ async fn measures<D: AsyncMedium>(rt: &mut Task<'_, '_, '_, D>) -> Result<u32, E
             if let Some(old) = board.letter.take() {
                 old.into_inner(tx)?;
             }
-            board.letter = Some(PBox::new([x, board.sum], tx)?);
+            board.letter = Some(PBox::new(tx, [x, board.sum])?);
             Ok(())
         })
         .map_err(|e| e.error)?;
