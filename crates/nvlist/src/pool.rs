@@ -6,6 +6,7 @@ use crate::lists::{List, Lists};
 use crate::map::{Core, LinkMap};
 use crate::walk::Audit;
 use core::marker::PhantomData;
+use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::superblock::{self, Difference, State};
 use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, Superblock, Unit, fingerprint};
 
@@ -209,5 +210,18 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     pub fn close(self) -> Region<'m, M> {
         // All padding in it is zero: see `Lists::edit`.
         self.core.map.region
+    }
+}
+
+// SAFETY: invariant "Sole region": operations and loans borrow the pool, and it has no other owner.
+// All bytes matter: each state that an operation leaves is one that the next open accepts.
+unsafe impl<T, const L: usize, M: Model> AtRest for NodePool<'_, T, L, M> {
+    fn resting<R>(&mut self, f: impl FnOnce(RestingRegion) -> R) -> R {
+        let region = &self.core.map.region;
+        f(RestingRegion {
+            base: region.base(),
+            len: region.len(),
+            scratch: 0..0,
+        })
     }
 }

@@ -185,7 +185,7 @@ fn with_another_transaction_open() {
             |(), commit| {
                 // This transaction is open while the other thread saves; then the power fails.
                 b.durable().unwrap();
-                drop(commit);
+                let _ = commit;
                 Err(Error::Aborted(1))
             },
         )

@@ -7,6 +7,7 @@ use core::mem::MaybeUninit;
 use nv_mirror::{Config, Durability, Mirror};
 use nv_replay::nvmem::at_rest::{Beside, Save};
 use nv_replay::nvmem::device::Medium;
+use nv_replay::nvmem::ram::RamFram;
 use nv_replay::nvmem::{InOrder32, Region};
 use nv_replay::{Error, Message, MirroredReplay, NotNow, Options, Outlet, last_committed, pmem_tx};
 use nvlist::NodePool;
@@ -37,7 +38,7 @@ fn program<S: Save>(
 ) {
     let (number, table) = last_committed(table).ok().unwrap();
     let mut pool = NodePool::<u32, 2, InOrder32>::open_resolved(lists, 1, |_| number)
-        .ok()
+        .map_err(|refused| refused.error)
         .expect("the lists are whole");
     let options = Options {
         table: nv_replay::Config {
@@ -199,4 +200,24 @@ fn in_two_mirrors_fails() {
     };
     campaign(0);
     assert!(catch_unwind(AssertUnwindSafe(|| campaign(1))).is_err());
+}
+
+/// Lists alone in a mirror.
+#[test]
+fn lists_alone() {
+    let mut chip = RamFram::<4096>::filled(0);
+    for boot in 0..3 {
+        let mut memory = [MaybeUninit::new(0); 2 * 32];
+        let (mut mirror, region) =
+            Mirror::open(&mut chip, 0..4096, &config(2, OUTPUT), &mut memory).unwrap();
+        let pool = NodePool::<u32, 1, InOrder32>::open(region);
+        let mut pool = pool.map_err(|refused| refused.error).unwrap();
+        let found = pool.with(|mut lists, [list]| {
+            let found: Vec<u32> = lists.iter(list).copied().collect();
+            lists.push_back(list, boot).unwrap();
+            found
+        });
+        assert_eq!(found, (0..boot).collect::<Vec<_>>());
+        mirror.durable(&mut pool).unwrap();
+    }
 }
