@@ -102,16 +102,17 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
         steps!({
             let (mut mirror, region) = Self::new(medium, range, config, memory)?;
-            let mut newest = 0;
-            if wait!(mirror.scan()).is_ok() {
-                newest = mirror.log.newest(MARKED).unwrap_or(0);
-            }
+            let newest = match wait!(mirror.scan()) {
+                Ok(()) => mirror.log.newest(MARKED).unwrap_or(0),
+                Err(MirrorError::Medium(e)) => return Err(MirrorError::Medium(e)),
+                Err(_) => 0,
+            };
             let count = mirror.log.count;
             // The newest last: an older one must not come back.
             for i in 1..=count {
                 wait!(mirror.wipe((newest + i) % count))?;
             }
-            mirror.log = Log::new(mirror.log.start, mirror.log.segment, count);
+            mirror.log.forget();
             Ok((mirror, region))
         })
     }
@@ -174,7 +175,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// the last save of this boot. Otherwise one record: 8 bytes, and for each run of changed words
     /// 4 bytes and the words. On flash the first save of a boot, and elsewhere one that finds no
     /// room, begins a segment: the whole image without zeros, and on flash an erase. Compares image
-    /// and shadow twice. **Errors**: [`MirrorError::Medium`]; nothing that was durable is lost, and
+    /// and shadow. **Errors**: [`MirrorError::Medium`]; nothing that was durable is lost, and
     /// the next save begins a segment. [`MirrorError::OtherRegion`].
     pub fn durable<T: AtRest>(
         &mut self,
@@ -243,7 +244,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             wait!(self.durable(owner))?;
-            let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
+            let most = self.longest_record();
             if self.log.tail.is_some_and(|t| t.end - t.at >= most) {
                 return Ok(());
             }
@@ -316,7 +317,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             self.log.tail = None;
             if self.log.newest(MARKED).is_none() && !planted!("nv-mirror/cut-first-save-counts") {
                 // Of the first save nothing counts until it ends, so the next one is the first too.
-                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                self.log.forget();
             }
             let target = self.log.target();
             let Range { start, end } = self.log.range(target);
@@ -327,13 +328,14 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     }
                 }
             }
+            let first = self.log.is_blank();
             self.log.drop(target);
             self.log.set_erased(target, false);
             let number = self.log.next_number();
             self.log.set(target, UNREADABLE, number);
             let shape = self.shape;
             let (header, crc) = Header { number, shape }.encode();
-            let tail = Tail {
+            let mut tail = Tail {
                 at: start + Self::SIZES.base,
                 end,
                 check: crc,
@@ -342,38 +344,41 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 wait!(self.order())?;
                 wait!(self.write_header(start, &header))?;
                 owner.resting(|owned| self.image.take_all(&owned));
-                let tail = wait!(self.write_record(tail, None))?;
+                tail = wait!(self.write_record(tail, None))?;
                 let at = start + Self::SIZES.header;
                 let checksum = crc;
                 let marker = Marker { at, checksum };
                 wait!(marker::write_marker(&mut self.medium, marker))
                     .map_err(MirrorError::Medium)?;
-                self.finish(target, number, tail);
-                self.saved(owner);
-                return Ok(());
-            }
-            // A save that did not return may have completed the header.
-            if !planted!("nv-mirror/old-header-stays") {
-                wait!(self.write_header(start, &[0; HEADER as usize]))?;
+            } else {
+                // A save that did not return may have completed the header.
+                if !planted!("nv-mirror/old-header-stays") {
+                    wait!(self.write_header(start, &[0; HEADER as usize]))?;
+                    wait!(self.order())?;
+                }
+                if planted!("nv-mirror/header-first") {
+                    wait!(self.write_header(start, &header))?;
+                }
+                if first && !planted!("nv-mirror/cut-format-comes-back") {
+                    // Records that a format has left when it was cut may fit this base image.
+                    wait!(self.write_zeros(tail.at..tail.at + self.longest_record()))?;
+                }
+                owner.resting(|owned| self.image.take_all(&owned));
+                tail = wait!(self.write_record(tail, None))?;
                 wait!(self.order())?;
-            }
-            if planted!("nv-mirror/header-first") {
                 wait!(self.write_header(start, &header))?;
+                wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
             }
-            owner.resting(|owned| self.image.take_all(&owned));
-            let tail = wait!(self.write_record(tail, None))?;
-            wait!(self.order())?;
-            wait!(self.write_header(start, &header))?;
-            wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
-            self.finish(target, number, tail);
+            self.log.set(target, CONFIRMED, number);
+            self.log.tail = Some(tail);
             self.saved(owner);
             Ok(())
         })
     }
 
-    fn finish(&mut self, target: u8, number: u32, tail: Tail) {
-        self.log.set(target, CONFIRMED, number);
-        self.log.tail = Some(tail);
+    /// Bytes of a record of all words.
+    fn longest_record(&self) -> u32 {
+        Self::SIZES.padded(record_bytes(self.image.words() as u32))
     }
 
     fn order(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
@@ -390,16 +395,23 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 self.log.set_erased(s, true);
                 return wait!(self.order());
             }
+            wait!(self.write_zeros(start..end))?;
+            wait!(self.medium.flush()).map_err(MirrorError::Medium)
+        })
+    }
+
+    fn write_zeros(&mut self, range: Range<u32>) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
             let zeros = [0; PIECE];
             let most = const { PIECE as u32 / Self::SIZES.unit * Self::SIZES.unit };
-            let mut at = start;
+            let Range { start: mut at, end } = range;
             while at < end {
                 let n = most.min(end - at);
                 let piece = zeros.get(..n as usize).unwrap_or_default();
                 wait!(self.medium.write(at, piece)).map_err(MirrorError::Medium)?;
                 at += n;
             }
-            wait!(self.medium.flush()).map_err(MirrorError::Medium)
+            Ok(())
         })
     }
 
@@ -519,7 +531,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         steps!({
             wait!(self.scan())?;
             if wait!(self.is_first_save_cut())? {
-                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                self.log.forget();
                 return Ok(());
             }
             while let Some(s) = self.log.newest(MARKED) {
@@ -563,7 +575,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         steps!({
             let start = self.log.start;
             let Range { start: last, end } = self.log.range(self.log.count - 1);
-            let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
+            let most = self.longest_record();
             let mut unwritten = last + Self::SIZES.base + most..end;
             if Self::FLASH || planted!("nv-mirror/last-segment-ignored") {
                 unwritten.start = end;
@@ -595,7 +607,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 first = true;
             }
             if first && wait!(self.is_blank_but_last())? {
-                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                self.log.forget();
                 return Ok(());
             }
             if self.log.is_blank() {

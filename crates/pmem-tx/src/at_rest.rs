@@ -26,11 +26,10 @@ impl<R, M: Model> Context<'_, R, M> {
     #[doc(hidden)]
     pub fn resting(&mut self) -> RestingRegion {
         let mine = core::slice::from_ref(self.s);
-        let all = if self.others.is_empty() {
-            mine
-        } else {
-            self.others
-        };
+        let mut all = self.others;
+        if all.is_empty() || planted!("pmem-tx/rest-ignores-others") {
+            all = mine;
+        }
         let mut region = resting(self.core, all);
         if M::PREEMPTED {
             region.scratch = 0..0;

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use nvmem::at_rest::AtRest;
 use nvmem::{InOrder32, Region};
-use pmem_tx::{Config, Pool, Tx};
+use pmem_tx::{Config, Contexts, Pool, Tx};
 
 type Memory = [MaybeUninit<u64>; 64];
 
@@ -53,4 +53,21 @@ fn zeros_in_place_of_the_scratch_bytes() {
         }
         region = pool.close();
     }
+}
+
+/// The journals matter while a transaction of any context is open.
+#[test]
+fn another_context_is_open() {
+    let mut memory = [MaybeUninit::new(0); 128];
+    let region = Region::<InOrder32>::new(&mut memory);
+    let pool = Pool::<Contexts<(u32, u32)>>::open(region, |_| Ok((1, 2)));
+    let mut pool = pool.map_err(|refused| refused.error).unwrap();
+    let (mut first, mut second) = pool.contexts();
+    assert!(!second.resting().scratch.is_empty());
+    let seen = first.tx(|tx, n| {
+        *n.get_mut(tx)? += 1;
+        Ok(second.resting().scratch)
+    });
+    assert_eq!(seen, Ok(0..0));
+    assert!(!second.resting().scratch.is_empty());
 }

@@ -299,14 +299,32 @@ where
         }
         self.enter_loop(l)?;
         while l.running {
-            let inside = LoopGuard {
+            let mut inside = LoopGuard {
                 rt: self,
                 reason: Error::Cancelled,
             };
             let r = body(inside.rt, first.wrapping_add(l.iteration)).await;
+            if r.is_err() {
+                inside.reason = Error::LoopInterrupted;
+                return r;
+            }
+            let ended = inside.rt.end_iteration(l);
+            if let Some(Err(e)) = ended {
+                core::mem::forget(inside);
+                return Err(e);
+            }
+            // Dropped here, the runtime stops too: it stands in the next iteration.
+            if planted!("nv-replay/dropped-save-goes-on") {
+                core::mem::forget(inside);
+                self.saved_async(false).await?;
+                continue;
+            }
+            let saved = inside.rt.saved_async(false).await;
             core::mem::forget(inside);
-            self.end_iteration(l, r)?;
-            self.saved_async(false).await?;
+            saved?;
+            if ended.is_some() {
+                return Ok(());
+            }
         }
         Ok(())
     }

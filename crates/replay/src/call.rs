@@ -910,36 +910,6 @@ where
         self.commit(end, header)
     }
 
-    /// Commits an empty transaction: begins the next iteration of `l`, or ends it.
-    ///
-    /// **Errors**: the reason given to [`Replay::stop`].
-    #[inline(always)]
-    pub(crate) fn turn(&mut self, l: &Loop) -> Result<(), Error> {
-        let table = &self.table;
-        // A runtime that has stopped has no room.
-        let room = self.cursor.at + Table::<M>::UNIT >= self.cursor.payload;
-        let passed = room
-            && self.pool.context().pass_number(|seq| {
-                table.retire_outbox(seq);
-                l.write_next(table, seq)
-            });
-        if !passed {
-            self.pass_number(Some(l))?;
-        }
-        self.cursor = Cursor {
-            at: l.at,
-            end: l.at,
-            payload: l.payload,
-        };
-        if let Some(action) = self.resend
-            && !P::OUTPUT_WAITS
-        {
-            let seq = 0;
-            self.send_saved(seq, action)?;
-        }
-        Ok(())
-    }
-
     /// Uses up a number, with all that a transaction needs: for `l` if there is one.
     ///
     /// **Errors**: the reason given to [`Replay::stop`]; the pool's.

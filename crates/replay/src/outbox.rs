@@ -484,10 +484,16 @@ impl<'m, M: Model> Table<'m, M> {
     /// count with it.
     #[inline(always)]
     pub(crate) fn retire_outbox(&self, seq: u32) {
-        // A table without an outbox has a run's state there, whose number may be `seq`.
-        if self.load(OUTBOX) >> (Self::UNIT as u32 * 4) == seq {
+        if self.head_belongs_to(seq) {
             self.retire_head()
         }
+    }
+
+    /// Whether the head carries this number. A table without an outbox has a run's state there,
+    /// which may carry it, too.
+    #[inline(always)]
+    pub(crate) fn head_belongs_to(&self, seq: u32) -> bool {
+        self.load(OUTBOX) >> (Self::UNIT as u32 * 4) == seq
     }
 
     #[cold]

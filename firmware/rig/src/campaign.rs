@@ -157,6 +157,7 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
         depth: Some(0),
         first_only: true,
         most: 1,
+        sample: None,
     };
     let own = Case {
         rounds: 0,
