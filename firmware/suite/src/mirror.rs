@@ -165,7 +165,7 @@ fn step<M: Mapped>(
         if let Some(old) = root.last.take() {
             old.into_inner(tx)?;
         }
-        root.last = Some(PBox::new(n, tx)?);
+        root.last = Some(PBox::new(tx, n)?);
         Ok(())
     })
     .map_err(|failed| failed.error)
