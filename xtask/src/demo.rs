@@ -12,7 +12,6 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-
 /// Shows an example that survives thousands of power cuts
 ///
 /// Without a name it is `activity`.
