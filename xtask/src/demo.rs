@@ -6,13 +6,11 @@
 mod checkpoint;
 
 use crate::project::{Project, root};
-use crate::run::cargo;
-use anyhow::{Result, bail};
+use crate::run::{Outcome, Step, cargo};
+use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-
-pub use checkpoint::check;
 
 /// Shows an example that survives thousands of power cuts
 ///
@@ -34,6 +32,8 @@ enum Demo {
     Heap(Heap),
     /// Runs an ordinary program in an emulated Cortex-M4, in every mode of checkpoints (checkpoint)
     Checkpoint(Checkpoint),
+    /// Runs a node of three async tasks under embassy, on flash (nv-replay and nv-mirror)
+    Async(Node),
 }
 
 /// Where an example writes its figures.
@@ -92,6 +92,21 @@ struct Checkpoint {
     json: Json,
 }
 
+#[derive(clap::Args)]
+struct Node {
+    /// Windows of eight readings that are measured, averaged and sent
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    windows: Option<u32>,
+    /// Seed of the random times at which the power goes
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    json: Json,
+    /// Draw where each task was, with the cuts marked
+    #[arg(long, value_name = "SVG")]
+    plot: Option<PathBuf>,
+}
+
 /// The command line of an example.
 #[derive(Default)]
 struct Line(Vec<OsString>);
@@ -136,14 +151,26 @@ impl Checkpoint {
     }
 }
 
+impl Node {
+    fn line(self) -> Line {
+        Line::default()
+            .with("--windows", self.windows.map(|n| n.to_string()))
+            .with("--seed", self.seed.map(|n| n.to_string()))
+            .with("--json", self.json.json)
+            .with("--plot", self.plot)
+    }
+}
+
 /// Folder, package and program of an example.
 const ACTIVITY: [&str; 3] = ["examples/activity", "example-activity", "activity"];
+const NODE: [&str; 3] = ["examples/node", "example-node", "node"];
 const LOGGER: [&str; 3] = ["examples/logger", "example-logger", "logger"];
 
 pub fn run(a: Args) -> Result<()> {
     match a.demo.unwrap_or(Demo::Activity(a.activity)) {
         Demo::Activity(a) => start(ACTIVITY, a.line()),
         Demo::Heap(a) => start(LOGGER, a.line()),
+        Demo::Async(a) => start(NODE, a.line()),
         Demo::Checkpoint(a) => checkpoint::run(&Project::load()?, &a.line().0),
     }
 }
@@ -163,6 +190,42 @@ fn start([folder, package, program]: [&str; 3], line: Line) -> Result<()> {
         .args(line.0);
     let status = c.status()?;
     std::process::exit(status.code().unwrap_or(1));
+}
+
+/// The step of `cargo xtask ci`: the tasks, a short run of them, and the checkpoints. The other
+/// examples have tests that run them.
+pub fn check(project: &Project, s: &Step) -> Result<Outcome> {
+    let tasks = node(project, s)?;
+    Ok(match checkpoint::check(project, s)? {
+        Outcome::Passed(said) => Outcome::Passed(format!("{tasks}; {said}")),
+        skipped => skipped,
+    })
+}
+
+/// Cuts that CI must see.
+const CUTS: f64 = 300.0;
+
+fn node(project: &Project, s: &Step) -> Result<String> {
+    let json = project.target.join("xtask/demo-async.json");
+    let _ = std::fs::remove_file(&json);
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .args(["run", "--release", "--quiet", "--package", NODE[1]])
+        .args(["--bin", NODE[2], "--", "--windows=300", "--json"])
+        .arg(&json);
+    s.run(c)?;
+    let figures = crate::figures::read(&json)?;
+    let of = |key: &str| {
+        let key = format!("async_demo.{key}");
+        figures
+            .get(&key)
+            .copied()
+            .with_context(|| format!("no {key}"))
+    };
+    let cuts = of("cuts")?;
+    ensure!(cuts >= CUTS, "{cuts} cuts, at least {CUTS} are required");
+    ensure!(of("identical")? == 1.0, "a run with cuts differs");
+    Ok(format!("three async tasks, {cuts} cuts, identical"))
 }
 
 #[cfg(test)]
@@ -214,5 +277,9 @@ mod tests {
             panic!("not checkpoints");
         };
         assert_eq!(c.line().0, ["--queens", "8"]);
+        let Some(Demo::Async(a)) = parse("async --windows 9 --plot a.svg").unwrap().demo else {
+            panic!("not the tasks");
+        };
+        assert_eq!(a.line().0, ["--windows", "9", "--plot", "a.svg"]);
     }
 }
