@@ -168,8 +168,8 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
     Ok(few != more && more < SHORT)
 }
 
-/// Groups whose figures also have keys of their own, which begin with the group's name: threads that
-/// share a pool, and programs whose region is mirrored to a medium.
+/// Groups whose figures also have keys of their own, which begin with the group's name: threads
+/// that share a pool, and programs whose region is mirrored to a medium.
 const APART: [&str; 2] = ["threads", "mirror"];
 
 /// The figures of a campaign: key and number.
