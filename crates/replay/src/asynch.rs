@@ -174,7 +174,7 @@ where
     ///
     /// **Power loss**: a message that was sent may be sent again, with the same number, until all
     /// are sent. If the future is dropped, those that were sent are not sent again in this boot.
-    /// **Cost**: one or two stores when all are sent; before that a save, if the region is mirrored.
+    /// **Cost**: one or two stores when all are sent; before that a save, if there is a mirror.
     /// **Errors**: `send` has refused a message: it and those behind it are kept; the save has
     /// failed; or the runtime has stopped while messages wait.
     pub async fn drain_async(

@@ -445,9 +445,10 @@ where
         if planted!("nv-replay/failed-save-sends") {
             return Ok(());
         }
-        if let Err(e) = saved
-            && !planted!("nv-replay/goes-on-after-a-failed-save")
-        {
+        if planted!("nv-replay/goes-on-after-a-failed-save") {
+            return saved;
+        }
+        if let Err(e) = saved {
             self.stop(e);
         }
         saved

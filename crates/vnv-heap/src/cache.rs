@@ -385,8 +385,8 @@ impl<P: PolicyRules> Cache<P> {
     ///
     /// # Errors
     ///
-    /// [`Fail::BUSY`] when it is pinned exclusively, when the new pin is exclusive and it is pinned,
-    /// or when it has 29 pins.
+    /// [`Fail::BUSY`] when it is pinned exclusively, when the new pin is exclusive and it is
+    /// pinned, or when it has 29 pins.
     #[inline(never)]
     pub(crate) fn pin(&mut self, s: Frame, exclusive: bool) -> Result<(), Fail> {
         let tag = self.tag(s);
