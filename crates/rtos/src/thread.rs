@@ -176,7 +176,9 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// Locks a mutex; waits until no other thread has it. The guard gives it back.
     ///
     /// **Power loss**: a thread that has committed anything under the lock has it again in the next
-    /// life, before any other thread gets it. **Cost**: no store; the first commit under the lock
+    /// life, before any other thread gets it. If it had given it back and another thread has
+    /// committed under it since, it does not lock it again; what it does between its last commit
+    /// and the end of the lock, it then does again without it. **Cost**: no store; the first commit under the lock
     /// stores one word more, if another thread has had it before. **Errors**:
     /// [`code::LOCKED`](crate::code), [`code::LOCKS`](crate::code).
     pub fn lock(&mut self, mutex: &Mutex<S>) -> Result<Guard<'k, 'm, S>, Error> {

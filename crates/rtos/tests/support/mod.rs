@@ -115,7 +115,7 @@ impl Machine {
         t: &'s Threads<'s, 'e>,
         kernel: &'s Kernel<'m, S>,
         spawn: impl FnOnce(&mut Kit<'s, 'e>),
-    ) {
+    ) -> Kit<'s, 'e> {
         let mut kit = Kit { t, m: self };
         let timer = t.spawn("timer", 1, move || {
             while self.ended.get() == 0 || self.ended.get() < self.ids.borrow().len() {
@@ -135,6 +135,7 @@ impl Machine {
             t.interrupt("slice", move || kernel.slice(&kit));
         }
         kernel.start(&kit);
+        kit
     }
 }
 
@@ -146,8 +147,8 @@ pub struct Seen {
     /// Who is in a critical section, and how many sections each thread has left.
     pub inside: Option<u32>,
     pub left: [u32; 4],
-    /// The latest time that somebody knows.
-    pub time: u64,
+    /// The latest time that each thread knows.
+    pub time: [u64; 4],
     /// How many an interrupt gave.
     pub given: u32,
 }
@@ -176,15 +177,13 @@ pub fn results(w: &powerfail::World<'_, Seen>) -> Vec<u32> {
     all
 }
 
-/// Somebody knows this time.
-pub fn knows(w: &powerfail::World<'_, Seen>, me: u32, i: u32, time: u64) {
-    let before = w.with(|s| s.results.iter().any(|r| (r.0, r.1) == (me, i)));
-    if !before {
-        let latest = w.with(|s| s.time);
-        assert!(time >= latest, "the time is {time}, and was {latest}");
-        w.update(|s| {
-            s.time = time;
-            s.results.push((me, i, time as u32));
-        });
-    }
+/// Thread `me` knows this time.
+pub fn knows(w: &powerfail::World<'_, Seen>, me: usize, time: u64) {
+    w.update(|s| s.time[me] = s.time[me].max(time));
+}
+
+/// Thread `me` reads a time that was not recorded before: it is not before one that it knew.
+pub fn reads(w: &powerfail::World<'_, Seen>, me: usize, time: u64) {
+    let latest = w.with(|s| s.time[me]);
+    assert!(time >= latest, "the time is {time}, and was {latest}");
 }
