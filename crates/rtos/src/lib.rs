@@ -33,6 +33,7 @@ pub const LOCKS_MAX: usize = 4;
 /// For [`system!`].
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::port::assert_preempted;
     pub use crate::system::{Each, Layout, ObjectSpec, Opened, PlacesIn, open};
     pub use crate::thread::run;
 }

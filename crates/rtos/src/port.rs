@@ -58,7 +58,7 @@ pub trait Spawn<'s> {
 }
 
 /// A kernel's critical sections exclude other threads.
-pub(crate) const fn assert_preempted<M: Model>() {
+pub const fn assert_preempted<M: Model>() {
     assert!(
         M::PREEMPTED,
         "a system's model is `Preempted<M, S>`, with the critical section `S` of the machine"

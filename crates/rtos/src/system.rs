@@ -239,6 +239,7 @@ macro_rules! system {
     ) => {
         $(#[$doc])*
         $vis enum $system {}
+        const _: () = $crate::__private::assert_preempted::<$model>();
 
         $crate::objects! { $system, $vis, $crate::__private::Layout::FIRST, []; $($objects)* }
 

@@ -21,6 +21,8 @@ macro_rules! programs {
                 use std::mem::MaybeUninit;
                 pub type Fram = On<$model>;
                 const SEQ: u8 = $seq;
+                const MESSAGES: u32 = 2;
+                const ROUNDS: u32 = 2;
                 include!($file);
 
                 /// A formatted region.
@@ -52,6 +54,10 @@ programs! {
     wraps, "programs/wraps.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     interrupts, "programs/interrupts.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    mq, "programs/mq.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    em, "programs/em.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
 }
 
@@ -130,4 +136,16 @@ fn wraps_program() {
 fn interrupts_program() {
     campaign!(interrupts::in_order_32, 1, 1);
     campaign!(interrupts::buffered_16, 1, 1);
+}
+
+#[test]
+fn mq_program() {
+    campaign!(mq::in_order_32, 1, 1);
+    campaign!(mq::buffered_16, 1);
+}
+
+#[test]
+fn em_program() {
+    campaign!(em::in_order_32, 1);
+    campaign!(em::buffered_16, 1);
 }

@@ -5,7 +5,7 @@ nv_rtos::system! {
     Plan on Fram;
     table { bytes: 160, outbox_bytes: 0, seq_bits: SEQ }
     objects {
-        OLD: Semaphore = (0, 2);
+        OLD: Semaphore = (0, 3);
         OTHER: Semaphore = (0, 1);
     }
     threads {
@@ -15,18 +15,20 @@ nv_rtos::system! {
 }
 
 fn turns(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
-    th.step((), |sys, _, ()| OLD.give(sys))?;
+    th.step((), |sys, _, ()| {
+        OLD.give(sys)?;
+        OLD.give(sys)
+    })?;
     th.each_step(0..17, (), |sys, n, _, ()| {
         *n.get_mut(sys)? += 1;
         OTHER.try_give(sys)?;
         Ok(())
     })?;
     th.join(Plan::records())?;
-    th.step(2, |sys, _, _| {
-        assert!(OLD.try_take(sys)?);
-        assert!(OLD.try_take(sys)?);
-        Ok(())
-    })?;
+    for i in 2..5 {
+        let taken = th.step(i, |sys, _, _| OLD.try_take(sys).map(u32::from))?;
+        assert_eq!(taken, 1);
+    }
     Ok(())
 }
 
