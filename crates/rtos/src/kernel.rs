@@ -188,7 +188,7 @@ impl<M: Model> State<'_, M> {
     pub fn pending(&self, word: u16) -> impl Iterator<Item = (usize, Change)> {
         let each = move |(t, c): (usize, &Control)| {
             let mine = c.operations().iter().filter(move |o| o.word == word);
-            mine.map(|o| (t, o.change)).last()
+            mine.map(|o| (t, o.change)).next_back()
         };
         self.all().iter().enumerate().filter_map(each)
     }
@@ -227,9 +227,9 @@ impl<M: Model> State<'_, M> {
         let old = self.get(o.word)?;
         Ok(match o.change {
             Change::Count { taken, given } => old.saturating_add(given).saturating_sub(taken),
-            Change::Fill => (self.next_ticket(o.object)? + behind) % TICKETS | FULL,
+            Change::Fill => FULL | ((self.next_ticket(o.object)? + behind) % TICKETS),
             Change::Drain => 0,
-            Change::Bits { clear, set } => old & !clear | set,
+            Change::Bits { clear, set } => (old & !clear) | set,
         })
     }
 
@@ -299,8 +299,8 @@ impl<M: Model> State<'_, M> {
                 continue;
             }
             let t = state & !FULL;
-            let older = |than| is_before(t, than) != planted!("nv-rtos/newest-first");
-            if found.is_none_or(|(_, oldest)| older(oldest)) {
+            let newest_first = planted!("nv-rtos/newest-first");
+            if found.is_none_or(|(_, oldest)| is_before(t, oldest) ^ newest_first) {
                 found = Some((word, t));
             }
         }

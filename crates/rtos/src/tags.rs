@@ -73,7 +73,7 @@ const fn tags_bytes<M: Model>(words: usize) -> usize {
 
 /// Bytes for so many words, and slots of so many bytes.
 pub(crate) const fn bytes<M: Model>(words: usize, slots: usize) -> usize {
-    tags_bytes::<M>(words) + Cells::<M, [u32; 2]>::bytes(1) + (slots + 7 & !7)
+    tags_bytes::<M>(words) + Cells::<M, [u32; 2]>::bytes(1) + ((slots + 7) & !7)
 }
 
 fn failed<R, E>(f: nv_replay::nvmem::OpenFailure<'_, R, E>) -> E {
@@ -81,19 +81,16 @@ fn failed<R, E>(f: nv_replay::nvmem::OpenFailure<'_, R, E>) -> E {
 }
 
 impl<'m, M: Model> Store<'m, M> {
-    fn split(
-        region: Region<'m, M>,
-        words: usize,
-    ) -> Result<(Region<'m, M>, Region<'m, M>, Region<'m, M>), OpenError> {
+    fn split(region: Region<'m, M>, words: usize) -> Result<[Region<'m, M>; 3], OpenError> {
         let (tags, rest) = region.split_at(tags_bytes::<M>(words)).map_err(too_small)?;
         let clock = Cells::<M, [u32; 2]>::bytes(1);
         let (clock, slots) = rest.split_at(clock).map_err(too_small)?;
-        Ok((tags, clock, slots))
+        Ok([tags, clock, slots])
     }
 
     /// Formats words whose states are 0, and a clock that shows 0.
     pub fn format(region: Region<'m, M>, words: usize, seq_bits: u8) -> Result<Self, OpenError> {
-        let (tags, clock, slots) = Self::split(region, words)?;
+        let [tags, clock, slots] = Self::split(region, words)?;
         let w = widths::<M>(seq_bits);
         Ok(Store {
             tags: if wide::<M>() {
@@ -113,7 +110,7 @@ impl<'m, M: Model> Store<'m, M> {
         seq_bits: u8,
         numbers: &[u32],
     ) -> Result<Self, OpenError> {
-        let (tags, clock, slots) = Self::split(region, words)?;
+        let [tags, clock, slots] = Self::split(region, words)?;
         let w = widths::<M>(seq_bits);
         let last = |owner: u32| numbers.get(owner as usize).copied();
         Ok(Store {
@@ -130,7 +127,10 @@ impl<'m, M: Model> Store<'m, M> {
     /// The committed state of a word.
     pub fn get(&self, word: u16, numbers: &[u32]) -> Result<u8, TagError> {
         let last = |owner: u32| numbers.get(owner as usize).copied();
-        let state = each!(&self.tags, t => t.get(word.into(), last).map(u32::from))?;
+        let state = match &self.tags {
+            Tags::Words(t) => t.get(word.into(), last)?,
+            Tags::Cells(t) => t.get(word.into(), last)?.into(),
+        };
         u8::try_from(state).map_err(|_| TagError::Damaged { index: word.into() })
     }
 

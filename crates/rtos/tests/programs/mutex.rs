@@ -41,7 +41,10 @@ fn low(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         GO.give(sys)
     })?;
     enters(w, 0);
-    th.step(1, |sys, n, _| Ok(*n.get_mut(sys)? += 1))?;
+    th.step(1, |sys, n, _| {
+        *n.get_mut(sys)? += 1;
+        Ok(())
+    })?;
     leaves(w, 0);
     drop(guard);
     // The other one holds the lock, and waits for this.
@@ -52,7 +55,8 @@ fn low(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
 fn middle(th: &mut Thread<Plan, u32>, waits: &Cell<bool>) -> Result<(), Error> {
     th.step((), |sys, n, ()| {
         MIDDLE.take(sys)?;
-        Ok(*n.get_mut(sys)? += 1)
+        *n.get_mut(sys)? += 1;
+        Ok(())
     })?;
     assert!(!waits.get(), "who holds the lock that `high` waits for has inherited its priority");
     Ok(())
@@ -63,7 +67,10 @@ fn high(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>, waits: &Cell<bool>) -> 
     waits.set(true);
     let guard = th.lock(&LOCK)?;
     waits.set(false);
-    th.step(1, |sys, n, _| Ok(*n.get_mut(sys)? += 1))?;
+    th.step(1, |sys, n, _| {
+        *n.get_mut(sys)? += 1;
+        Ok(())
+    })?;
     enters(w, 2);
     th.step(2, |sys, _, _| LATER.take(sys))?;
     leaves(w, 2);
