@@ -6,6 +6,7 @@ mod heap;
 mod holes;
 mod measure;
 mod merge;
+mod mirror;
 mod plot;
 mod report;
 mod threads;
@@ -111,6 +112,12 @@ const ALL: &[Evaluation] = &[
         about: "threads that share a pool: instructions of a step and of an iteration, memory, cuts with preemptions",
         exact: Some(threads::exact),
         measure: threads::all,
+    },
+    Evaluation {
+        name: "mirror",
+        about: "steps of nv-replay over a mirror on FRAM, MRAM and flash, beside two other crates; cuts of mirrors",
+        exact: Some(mirror::exact),
+        measure: mirror::all,
     },
     Evaluation {
         name: "heap",

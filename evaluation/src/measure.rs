@@ -84,7 +84,7 @@ pub fn build(project: &Project, step: &Step, p: &Program) -> Result<PathBuf> {
     })
 }
 
-fn run_programs(project: &Project, step: &Step, programs: &[Program]) -> Result<Figures> {
+pub fn run_programs(project: &Project, step: &Step, programs: &[Program]) -> Result<Figures> {
     let mut all = Figures::new();
     for p in programs {
         let program = build(project, step, p)?;
@@ -200,8 +200,8 @@ pub fn machine_costs(project: &Project, step: &Step, _: Options) -> Result<Measu
 /// How many cuts the suites must make.
 pub const LEAST: f64 = 100_000.0;
 
-/// The figures of lines `name cuts boots failed`, one for each campaign.
-fn counted(lines: &str, mut wrong: Option<String>, shard: Option<Shard>) -> Result<Measured> {
+/// Cuts, boots and failures of lines `name cuts boots failed`, one for each campaign.
+pub fn sums(lines: &str) -> Result<[f64; 3]> {
     let mut sum = [0.0; 3];
     for line in lines.lines() {
         let words: Vec<_> = line.split(' ').collect();
@@ -218,7 +218,12 @@ fn counted(lines: &str, mut wrong: Option<String>, shard: Option<Shard>) -> Resu
             *n += word;
         }
     }
-    let [cuts, boots, failed] = sum;
+    Ok(sum)
+}
+
+/// The figures of these lines.
+fn counted(lines: &str, mut wrong: Option<String>, shard: Option<Shard>) -> Result<Measured> {
+    let [cuts, boots, failed] = sums(lines)?;
     if failed > 0.0 && wrong.is_none() {
         wrong = Some(format!("{failed} cuts were not survived"));
     }

@@ -1,6 +1,6 @@
 //! The committed figures, and the documents made of them.
 
-use super::{checkpoint, heap, plot};
+use super::{checkpoint, heap, mirror, plot};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use xtask::figures::{Figures, read};
@@ -35,6 +35,12 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "What a kernel of many threads needs: an empty step in a loop of one step with its iteration, an empty step alone, an \
          empty iteration; on a Cortex-M4.",
         "threads.",
+    ),
+    (
+        "Mirrors",
+        "A step that changes 8 bytes of a struct of 64, by `nv-replay` over `nv-mirror`, and the whole struct stored by two other \
+         crates.",
+        "mirror.",
     ),
     (
         "Lists, machine code",
@@ -105,6 +111,8 @@ fn varies(key: &str) -> bool {
         "heap.cuts",
         "heap.boots",
         "heap.failures",
+        "mirror.cuts",
+        "mirror.failures",
         "checkpoint.cuts",
         "checkpoint.boots",
         "checkpoint.failures",
@@ -194,6 +202,7 @@ fn plots(figures: &Figures) -> Result<Vec<(String, String)>> {
     let mut all = plot::all(figures)?;
     all.extend(heap::plots::all(figures)?);
     all.extend(checkpoint::plots::all(figures)?);
+    all.extend(mirror::plots(figures)?);
     Ok(all)
 }
 

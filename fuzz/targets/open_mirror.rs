@@ -52,13 +52,33 @@ fn run<D: Medium<Error: Debug>>(
     mut nv: D,
     image: fn(&mut D) -> &mut [u8],
     change: impl FnOnce(&mut [u8]),
+    then: Then,
 ) {
     change(image(&mut nv));
-    // Counts are not compared: after edits that no power cut makes, a later open may find another
-    // state than this one has saved.
+    let mut last = None;
     for _ in 0..4 {
-        count(&mut nv);
+        let next = count(&mut nv);
+        match (then, last) {
+            (Then::Next, Some(n)) => assert_eq!(next, Some(n + 1), "a save was lost"),
+            (Then::Later, Some(n)) => assert!(next > Some(n), "a save was lost"),
+            _ => {}
+        }
+        last = next;
     }
+}
+
+/// What an open finds after a save.
+#[derive(Clone, Copy)]
+enum Then {
+    /// What was saved.
+    Next,
+    /// That, or a later state that was saved before the edits. Without erase, a boot appends to the
+    /// segment that it finds. If the edits damage a record, and the program saves the very same
+    /// record once more, its check is the same, and the records after it count again. No cut does
+    /// this: what it leaves unfinished is the last record. See docs/FAILURE-MODEL.md.
+    Later,
+    /// Anything: an input that is the whole image may hold records that nobody saved.
+    Anything,
 }
 
 fuzz_target!(
@@ -77,11 +97,13 @@ fuzz_target!(
         let Some((mode, rest)) = data.split_first() else {
             return;
         };
-        let change = |image: &mut [u8]| if mode & 4 == 0 { edit(image, rest) } else { overwrite(image, rest) };
+        let whole = mode & 4 != 0;
+        let change = |image: &mut [u8]| if whole { overwrite(image, rest) } else { edit(image, rest) };
+        let then = |then| if whole { Then::Anything } else { then };
         match mode % 4 {
-            0 => run(sound(Fram::filled(0)), |d| d.bytes_mut(), change),
-            1 => run(sound(Mram::filled(0)), |d| d.bytes_mut(), change),
-            _ => run(sound(Nor::new()), |d| d.bytes_mut(), change),
+            0 => run(sound(Fram::filled(0)), |d| d.bytes_mut(), change, then(Then::Later)),
+            1 => run(sound(Mram::filled(0)), |d| d.bytes_mut(), change, then(Then::Later)),
+            _ => run(sound(Nor::new()), |d| d.bytes_mut(), change, then(Then::Next)),
         }
     }
 );

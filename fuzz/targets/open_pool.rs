@@ -47,7 +47,7 @@ macro_rules! target {
                     Ok(Top {
                         count: 0,
                         list: None,
-                        cell: Some(Ptr::new([true, false, true], tx)?),
+                        cell: Some(Ptr::new(tx, [true, false, true])?),
                     })
                 })
                 .ok()
@@ -59,7 +59,7 @@ macro_rules! target {
                     let top = root.get_mut(tx)?;
                     let table = match value % 2 {
                         0 => None,
-                        _ => Some(PBox::new([Maybe::Some(value as u16); 6], tx)?),
+                        _ => Some(PBox::new(tx, [Maybe::Some(value as u16); 6])?),
                     };
                     let mode = match value % 3 {
                         0 => Mode::Idle,
@@ -72,7 +72,7 @@ macro_rules! target {
                         next: top.list.take(),
                         table,
                     };
-                    top.list = Some(PBox::new(node, tx)?);
+                    top.list = Some(PBox::new(tx, node)?);
                     top.count = top.count.wrapping_add(1);
                     Ok(())
                 });

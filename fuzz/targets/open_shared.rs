@@ -89,7 +89,7 @@ where
     let _ = a.tx_with(&mut board, |tx, mine, mut board| {
         let item = match mine.get_mut(tx)?.item.take() {
             Some(item) => item,
-            None => PBox::new(Item { n: 5, on: true }, tx)?,
+            None => PBox::new(tx, Item { n: 5, on: true })?,
         };
         if let Some(old) = board.get_mut(tx)?.item.replace(item) {
             old.free(tx)?;
@@ -126,8 +126,8 @@ where
     let ((mut a, _b), (mut board, _)) = pool.share().expect("nothing is open");
     // An object in each root.
     a.tx_with(&mut board, |tx, mine, mut board| {
-        mine.get_mut(tx)?.item = Some(PBox::new(Item { n: 6, on: false }, tx)?);
-        board.get_mut(tx)?.item = Some(PBox::new(Item { n: 7, on: true }, tx)?);
+        mine.get_mut(tx)?.item = Some(PBox::new(tx, Item { n: 6, on: false })?);
+        board.get_mut(tx)?.item = Some(PBox::new(tx, Item { n: 7, on: true })?);
         Ok(())
     })
     .map_err(|f| f.error)

@@ -34,6 +34,9 @@ pub struct Args {
     /// scenario. At most 40 minutes on two cores
     #[arg(long)]
     long: bool,
+    /// Where the last cut leaves very many states, boot a sample of them, which this number selects
+    #[arg(long, value_name = "N", conflicts_with = "long")]
+    sample: Option<u64>,
     /// Repeats a failure: the line that it printed
     #[arg(long, value_name = "LINE")]
     replay: Option<String>,
@@ -52,8 +55,11 @@ const BOOTS_EACH: f64 = 3_000.0;
 /// Cuts of `--long`.
 const CUTS_LONG: f64 = 1e7;
 const RIG: &str = "relume-rig";
-/// Cuts on each machine of threads that share a pool.
-const THREADS_EACH: f64 = 30_000.0;
+/// Cuts on each machine of threads that share a pool, and of programs whose region is mirrored.
+const APART_EACH: [(&str, &str, f64); 2] = [
+    ("threads", "threads", 30_000.0),
+    ("mirror", "programs over a mirror", 30_000.0),
+];
 /// What runs the programs of several threads, too: of each machine.
 const QEMU: [(&str, &str); 2] = [("arm", "qemu-system-arm"), ("riscv", "qemu-system-riscv32")];
 
@@ -115,6 +121,7 @@ fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
     };
     option("scenario", a.scenario.clone());
     option("depth", a.depth.map(|d| d.to_string()));
+    option("sample", a.sample.map(|n| n.to_string()));
     option("replay", a.replay.clone());
     option("shard", a.shard.map(|s| s.to_string()));
     option("json", a.json.as_ref().map(|p| p.display().to_string()));
@@ -160,15 +167,19 @@ pub fn campaign(
     long: bool,
     s: &Step,
 ) -> Result<(Figures, Option<String>)> {
-    let json = project.target.join("xtask/machine.json");
-    let _ = std::fs::remove_file(&json);
     let a = Args {
         long,
         scenario: scenario.map(Into::into),
-        json: Some(json.clone()),
         ..Args::default()
     };
-    let c = command(project, &a, scenario.is_none(), s)?;
+    explored(project, a, s)
+}
+
+fn explored(project: &Project, mut a: Args, s: &Step) -> Result<(Figures, Option<String>)> {
+    let json = project.target.join("xtask/machine.json");
+    let _ = std::fs::remove_file(&json);
+    a.json = Some(json.clone());
+    let c = command(project, &a, a.scenario.is_none(), s)?;
     let ran = s.run(c);
     let figures = match (read(&json), &ran) {
         (Ok(f), _) => f,
@@ -176,8 +187,8 @@ pub fn campaign(
         (Err(e), Ok(_)) => return Err(e),
     };
     let wrong = ran.err().map(|e| format!("{e:#}"));
-    let wrong = wrong.or_else(|| match scenario {
-        None => too_few(&figures, long),
+    let wrong = wrong.or_else(|| match a.scenario {
+        None => too_few(&figures, a.long),
         Some(_) => None,
     });
     Ok((figures, wrong))
@@ -226,11 +237,13 @@ fn too_few(f: &Figures, long: bool) -> Option<String> {
         }
         all += cuts;
         let n = m.name;
-        let threads = f.get(&format!("threads.{n}.cuts")).copied().unwrap_or(0.0);
-        if threads < THREADS_EACH {
-            return Some(format!(
-                "{n}: {threads} cuts of threads, at least {THREADS_EACH} are required"
-            ));
+        for (group, what, least) in APART_EACH {
+            let cuts = f.get(&format!("{group}.{n}.cuts")).copied().unwrap_or(0.0);
+            if cuts < least {
+                return Some(format!(
+                    "{n}: {cuts} cuts of {what}, at least {least} are required"
+                ));
+            }
         }
     }
     let least = if long { CUTS_LONG } else { CUTS };
@@ -249,7 +262,14 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     if tests == 0 {
         bail!("no test of the rig ran");
     }
-    let (f, wrong) = campaign(project, None, long, s)?;
+    // Each run boots others of the states that are too many. A failure's line repeats it alone.
+    let seed = std::time::UNIX_EPOCH.elapsed()?.as_secs();
+    let a = Args {
+        long,
+        sample: (!long).then_some(seed),
+        ..Args::default()
+    };
+    let (f, wrong) = explored(project, a, s)?;
     if let Some(wrong) = wrong {
         bail!("{wrong}");
     }
@@ -265,13 +285,16 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         let n = n.with_context(|| format!("{machine}: no threads were compared with QEMU"))?;
         traced.push(format!("{n} on {machine}"));
     }
-    let threads = MACHINES.map(|m| f.get(&format!("threads.{}.cuts", m.name)));
-    let threads: f64 = threads.into_iter().flatten().sum();
+    let of = |group: &str| -> f64 {
+        let each = MACHINES.map(|m| f.get(&format!("{group}.{}.cuts", m.name)));
+        each.into_iter().flatten().sum()
+    };
+    let (threads, mirrored) = (of("threads"), of("mirror"));
     let planted = f.get("machine.planted").copied().unwrap_or(0.0);
     let caught = f.get("machine.caught").copied().unwrap_or(0.0);
     Ok(format!(
-        "{} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a pool; \
-         {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
+        "{} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a pool, \
+         {mirrored} in programs over a mirror; {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
          instructions of threads as in QEMU: {}",
         sum("cuts"),
         sum("boots"),
@@ -308,12 +331,10 @@ mod tests {
         let with = |cuts: f64| {
             let each = MACHINES.iter().flat_map(|m| {
                 let key = |k: &str| format!("machine.{}.{k}", m.name);
-                let threads = format!("threads.{}.cuts", m.name);
-                [
-                    (key("cuts"), cuts),
-                    (key("boots"), BOOTS_EACH),
-                    (threads, THREADS_EACH),
-                ]
+                let apart = APART_EACH.map(|(g, _, n)| (format!("{g}.{}.cuts", m.name), n));
+                [(key("cuts"), cuts), (key("boots"), BOOTS_EACH)]
+                    .into_iter()
+                    .chain(apart)
             });
             each.collect::<Figures>()
         };
@@ -321,6 +342,10 @@ mod tests {
         assert!(too_few(&with(CUTS_EACH), false).is_some(), "too few in all");
         assert!(too_few(&with(CUTS), false).is_none());
         assert!(too_few(&with(CUTS), true).is_some());
+        let mut unmirrored = with(CUTS);
+        unmirrored.insert("mirror.riscv.cuts".into(), 29_999.0);
+        let said = too_few(&unmirrored, false).unwrap_or_default();
+        assert!(said.contains("riscv") && said.contains("mirror"), "{said}");
         assert!(too_few(&Figures::new(), false).is_some());
     }
 }

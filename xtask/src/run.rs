@@ -3,6 +3,7 @@
 use crate::project::in_ci;
 use anyhow::{Context, Result, bail};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -126,14 +127,31 @@ impl Step {
     ///
     /// **Errors**: those of each.
     pub fn run_all(&self, commands: Vec<Command>) -> Result<Vec<String>> {
+        let lists = commands.into_iter().map(|c| vec![c]).collect();
+        let said = self.run_lists(lists)?.into_iter().flatten();
+        Ok(said.map(|(said, _)| said).collect())
+    }
+
+    /// Runs several lists at the same time, the commands of each one after the other. Returns their
+    /// outputs with the commands as typed, in order.
+    ///
+    /// **Errors**: those of each; the rest of its list does not run.
+    pub fn run_lists(&self, lists: Vec<Vec<Command>>) -> Result<Vec<Vec<(String, String)>>> {
         let log = |i: usize| self.log.with_extension(format!("{}.log", i + 1));
         let results: Vec<_> = std::thread::scope(|s| {
-            let all: Vec<_> = (commands.into_iter().enumerate())
-                .map(|(i, c)| s.spawn(move || self.run_to(&log(i), c)))
+            let list = |i: usize, commands: Vec<Command>| {
+                let one = |c: Command| {
+                    let shown = show(&c);
+                    Ok((self.run_to(&log(i), c)?, shown))
+                };
+                commands.into_iter().map(one).collect::<Result<Vec<_>>>()
+            };
+            let all: Vec<_> = (lists.into_iter().enumerate())
+                .map(|(i, commands)| s.spawn(move || list(i, commands)))
                 .collect();
             all.into_iter().map(|t| t.join()).collect()
         });
-        let flat = |r: std::thread::Result<Result<String>>| match r {
+        let flat = |r: std::thread::Result<Result<_>>| match r {
             Ok(r) => r,
             Err(_) => bail!("a thread of the runner panicked"),
         };
@@ -239,18 +257,32 @@ impl<S: Into<String>> From<S> for Outcome {
     }
 }
 
-/// A step that may run beside others: its name and what it does.
-pub type Task<'a> = (
-    &'static str,
-    Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>,
-);
+/// A step that may run beside others.
+pub struct Task<'a> {
+    /// Its name for `--only` and in the table.
+    pub name: &'static str,
+    budget: Option<Duration>,
+    does: Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>,
+}
 
-/// A step for [`Run::side_by_side`].
+impl Task<'_> {
+    /// It is stopped after this time, and has then failed.
+    pub fn within(mut self, budget: Option<Duration>) -> Self {
+        self.budget = budget;
+        self
+    }
+}
+
+/// A step for [`Run::two_at_a_time`].
 pub fn task<'a, O: Into<Outcome>>(
     name: &'static str,
     f: impl FnOnce(&Step) -> Result<O> + Send + 'a,
 ) -> Task<'a> {
-    (name, Box::new(|s| f(s).map(Into::into)))
+    Task {
+        name,
+        budget: None,
+        does: Box::new(|s| f(s).map(Into::into)),
+    }
 }
 
 /// The steps of a run and their ends.
@@ -278,36 +310,27 @@ impl Run {
         self.only.is_empty() || self.only.iter().any(|o| o == name)
     }
 
-    /// Runs one step. A failed step is reported at once, and the run goes on.
-    pub fn step<O: Into<Outcome>>(
-        &mut self,
-        name: &str,
-        budget: Option<Duration>,
-        f: impl FnOnce(&Step) -> Result<O>,
-    ) {
-        if self.wants(name) {
-            let end = self.one(name, budget, f);
-            self.steps.push((name.to_owned(), end));
-        }
-    }
-
-    /// Runs steps that keep one core busy each: two at a time, the first ones first.
-    pub fn side_by_side(&mut self, tasks: Vec<Task<'_>>) {
-        let wanted = tasks.into_iter().filter(|(name, _)| self.wants(name));
-        let waiting = Mutex::new(wanted.collect::<Vec<_>>().into_iter());
+    /// Runs the steps, two at a time: one worker takes them from the front, the other from the back.
+    /// So those at the front do not wait for the folders in which those at the back build. A failed
+    /// step is reported at once, and the run goes on.
+    pub fn two_at_a_time<'a>(&mut self, tasks: Vec<Task<'a>>) {
+        let wanted = tasks.into_iter().filter(|t| self.wants(t.name));
+        let waiting = Mutex::new(wanted.collect::<VecDeque<_>>());
         let ended = Mutex::new(Vec::new());
-        let worker = || {
+        let worker = |take: fn(&mut VecDeque<Task<'a>>) -> Option<Task<'a>>| {
             loop {
-                let next = waiting.lock().expect("no step panics with it").next();
-                let Some((name, f)) = next else { return };
-                let end = self.one(name, None, f);
+                let next = take(&mut waiting.lock().expect("no step panics with it"));
+                let Some(Task { name, budget, does }) = next else {
+                    return;
+                };
+                let end = self.one(name, budget, does);
                 let mut ended = ended.lock().expect("no step panics with it");
                 ended.push((name.to_owned(), end));
             }
         };
         std::thread::scope(|s| {
-            s.spawn(worker);
-            s.spawn(worker);
+            s.spawn(|| worker(VecDeque::pop_front));
+            s.spawn(|| worker(VecDeque::pop_back));
         });
         let ended = ended.into_inner().expect("no step panics with it");
         self.steps.extend(ended);

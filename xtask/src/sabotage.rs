@@ -17,13 +17,14 @@ use trial::End;
 const AT_FIRST: Duration = Duration::from_secs(120);
 
 /// Crates that must plant at least this many bugs each.
-const AT_LEAST: [(&str, usize); 10] = [
+const AT_LEAST: [(&str, usize); 11] = [
     ("nvmem", 10),
     ("pmem-tx", 10),
     ("nv-replay", 10),
     ("nv-mirror", 12),
     ("nv-rtos", 15),
     ("spi-fram", 5),
+    ("i2c-fram", 5),
     ("nvlist", 10),
     ("vnv-heap", 15),
     ("checkpoint", 10),
@@ -149,7 +150,7 @@ fn trials(
         }
     }
     let packages: Vec<_> = scores.iter().map(|s| s.package.as_str()).collect();
-    let built = trial::build(project, step, &packages)?;
+    let built = trial::build(project, step, &packages, &bugs)?;
     let work: Vec<_> = bugs
         .iter()
         .map(|b| trial::select(&built, b))

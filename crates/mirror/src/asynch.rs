@@ -31,3 +31,19 @@ macro_rules! wait {
 mod mirror;
 
 pub use mirror::Mirror;
+
+use crate::error::MirrorError;
+use nvmem::at_rest::{AsyncSave, AtRest};
+
+impl<D: Medium> AsyncSave for Mirror<'_, D> {
+    type Error = MirrorError<D::Error>;
+    fn count_commit(&mut self) {
+        Mirror::count_commit(self)
+    }
+    async fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error> {
+        Mirror::durable_if_due(self, owner).await
+    }
+    async fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error> {
+        Mirror::durable(self, owner).await
+    }
+}

@@ -22,3 +22,17 @@ macro_rules! wait {
 
 #[path = "mirror.rs"]
 pub mod mirror;
+
+use crate::error::MirrorError;
+use mirror::Mirror;
+use nvmem::at_rest::{AtRest, Save};
+
+impl<D: Medium> Save for Mirror<'_, D> {
+    type Error = MirrorError<D::Error>;
+    fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error> {
+        Mirror::committed(self, owner)
+    }
+    fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error> {
+        Mirror::durable(self, owner)
+    }
+}

@@ -3,12 +3,15 @@
 //! ```text
 //! memory   | image: the region that the program works in | shadow: what the medium holds |
 //!
-//! save     image  ->  record     each word that is written also goes to the shadow
+//! save     image  ->  shadow     at one instant; then shadow -> record, while the image may change
 //! open     record ->  image      checked: image -> shadow       not a record: shadow -> image
 //! ```
 //!
 //! A record is read once. Its words go straight to the image, and the shadow can undo them. So the
 //! bytes that were checked are those that are used, also where a second read would differ.
+//!
+//! What a record holds are [`Runs`]: a few ranges of words. If more places have changed than there
+//! are ranges, the last one spans them, with the words between them, which are as they were.
 //!
 //! The image holds values, and some of their bytes may be padding. It is read as machine memory: by
 //! volatile loads, after a barrier that may have written all of it. So each byte has one value in
@@ -64,15 +67,17 @@ impl<'m> Image<'m> {
         self.shadow.len()
     }
 
-    /// The words that count as zeros, if the owner's region is this image.
-    pub(crate) fn at_rest(&self, owned: &RestingRegion) -> Option<Range<usize>> {
+    /// Whether this is the region of this image.
+    pub(crate) fn is(&self, owned: &RestingRegion) -> bool {
         let mine = owned.base == self.base.as_ptr().cast() && owned.len == self.words() * 4;
-        if !mine && !planted!("nv-mirror/any-region") {
-            return None;
-        }
+        mine || planted!("nv-mirror/any-region")
+    }
+
+    /// The words that count as zeros.
+    fn scratch(owned: &RestingRegion) -> Range<usize> {
         // What the owner wrote through references is in memory, padding too.
         mapped::end_loans(owned.base);
-        Some(owned.scratch.start.div_ceil(4)..owned.scratch.end / 4)
+        owned.scratch.start.div_ceil(4)..owned.scratch.end / 4
     }
 
     /// The word as the medium is to hold it.
@@ -97,53 +102,51 @@ impl<'m> Image<'m> {
         unsafe { self.base.add(i).write(w) }
     }
 
-    /// Whether a word is part of a record; of a base image if it is `full`.
-    #[inline(always)]
-    fn differs(&self, i: usize, full: bool, scratch: &Range<usize>) -> bool {
-        let old = if full {
-            0
-        } else {
-            self.shadow.get(i).copied().unwrap_or(0)
-        };
-        self.wanted(i, scratch) != old
-    }
-
-    /// The next run of words from `from` on that a record holds.
-    pub(crate) fn next_run(
-        &self,
-        from: usize,
-        full: bool,
-        scratch: &Range<usize>,
-    ) -> Option<Range<usize>> {
-        let words = self.words();
-        let start = (from..words).find(|i| self.differs(*i, full, scratch))?;
-        let end = (start..words).find(|i| !self.differs(*i, full, scratch));
-        Some(start..end.unwrap_or(words))
-    }
-
-    /// Bytes of a record of what has changed; 0 if nothing has.
-    pub(crate) fn changed_bytes(&self, scratch: &Range<usize>) -> u32 {
-        let (mut at, mut bytes) = (0, 0);
-        while let Some(run) = self.next_run(at, false, scratch) {
-            bytes += 4 + 4 * run.len() as u32;
-            at = run.end;
+    /// Takes what has changed into the shadow. Returns where that is.
+    pub(crate) fn take_changes(&mut self, owned: &RestingRegion) -> Runs {
+        let scratch = Self::scratch(owned);
+        let mut runs = Runs::new();
+        for i in 0..self.words() {
+            let word = self.wanted(i, &scratch);
+            if let Some(s) = self.shadow.get_mut(i)
+                && *s != word
+            {
+                *s = word;
+                runs.add(i);
+            }
         }
-        if bytes == 0 { 0 } else { bytes + 8 }
-    }
-
-    /// Takes a word into the shadow and returns it.
-    pub(crate) fn take(&mut self, i: usize, scratch: &Range<usize>) -> u32 {
-        let w = self.wanted(i, scratch);
-        if let Some(s) = self.shadow.get_mut(i) {
-            *s = w;
-        }
-        w
+        runs
     }
 
     /// Takes all words into the shadow.
-    pub(crate) fn take_all(&mut self, scratch: &Range<usize>) {
+    pub(crate) fn take_all(&mut self, owned: &RestingRegion) {
+        let scratch = Self::scratch(owned);
         for i in 0..self.words() {
-            self.take(i, scratch);
+            self.take(i, &scratch);
+        }
+    }
+
+    /// The next range of words from `from` on that a record holds: of these runs, or of a base
+    /// image, which leaves zeros out.
+    pub(crate) fn next_run(&self, from: usize, runs: Option<&Runs>) -> Option<Range<usize>> {
+        if let Some(runs) = runs {
+            return runs.iter().find(|run| run.start >= from);
+        }
+        let words = self.words();
+        let start = (from..words).find(|i| self.saved(*i) != 0)?;
+        let end = (start..words).find(|i| self.saved(*i) == 0);
+        Some(start..end.unwrap_or(words))
+    }
+
+    /// The word as it goes to the medium.
+    pub(crate) fn saved(&self, i: usize) -> u32 {
+        self.shadow.get(i).copied().unwrap_or(0)
+    }
+
+    fn take(&mut self, i: usize, scratch: &Range<usize>) {
+        let w = self.wanted(i, scratch);
+        if let Some(s) = self.shadow.get_mut(i) {
+            *s = w;
         }
     }
 
@@ -163,8 +166,52 @@ impl<'m> Image<'m> {
     /// The record that wrote these words is none.
     pub(crate) fn reject(&mut self, words: Range<usize>) {
         for i in words {
-            let old = self.shadow.get(i).copied().unwrap_or(0);
-            self.put(i, old);
+            self.put(i, self.saved(i));
         }
+    }
+}
+
+/// The most ranges of a record.
+const MOST_RUNS: usize = 16;
+
+/// Ranges of changed words, in order.
+pub(crate) struct Runs {
+    /// The start and the end of each.
+    runs: [(u16, u16); MOST_RUNS],
+    len: usize,
+}
+
+impl Runs {
+    fn new() -> Self {
+        Runs {
+            runs: [(0, 0); MOST_RUNS],
+            len: 0,
+        }
+    }
+
+    /// Adds a word behind those that it has.
+    fn add(&mut self, i: usize) {
+        let word = i as u16;
+        if let Some((_, end)) = self.len.checked_sub(1).and_then(|n| self.runs.get_mut(n))
+            && (*end == word || self.len == MOST_RUNS)
+        {
+            *end = word + 1;
+            return;
+        }
+        if let Some(run) = self.runs.get_mut(self.len) {
+            *run = (word, word + 1);
+            self.len += 1;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Range<usize>> {
+        let ranges = self.runs.iter().take(self.len);
+        ranges.map(|(start, end)| usize::from(*start)..usize::from(*end))
+    }
+
+    /// Bytes of the record; 0 if nothing has changed.
+    pub(crate) fn bytes(&self) -> u32 {
+        let bytes: u32 = self.iter().map(|run| 4 + 4 * run.len() as u32).sum();
+        if bytes == 0 { 0 } else { bytes + 8 }
     }
 }

@@ -81,6 +81,14 @@ impl Log {
         }
     }
 
+    /// No segment was ever there. What this boot has erased stays so.
+    pub(crate) fn forget(&mut self) {
+        *self = Log {
+            erased: self.erased,
+            ..Log::new(self.start, self.segment, self.count)
+        };
+    }
+
     /// Where a segment lies.
     pub(crate) fn range(&self, s: u8) -> Range<u32> {
         let at = self.start + u32::from(s) * self.segment;

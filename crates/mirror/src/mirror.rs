@@ -29,7 +29,7 @@ use super::{Medium, marker};
 use crate::config::{Config, Durability};
 use crate::error::MirrorError;
 use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, Shape, Sizes, lcm, record_bytes};
-use crate::image::Image;
+use crate::image::{Image, Runs};
 use crate::log::{CONFIRMED, Log, MARKED, Tail, UNREADABLE};
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -102,16 +102,17 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
         steps!({
             let (mut mirror, region) = Self::new(medium, range, config, memory)?;
-            let mut newest = 0;
-            if wait!(mirror.scan()).is_ok() {
-                newest = mirror.log.newest(MARKED).unwrap_or(0);
-            }
+            let newest = match wait!(mirror.scan()) {
+                Ok(()) => mirror.log.newest(MARKED).unwrap_or(0),
+                Err(MirrorError::Medium(e)) => return Err(MirrorError::Medium(e)),
+                Err(_) => 0,
+            };
             let count = mirror.log.count;
             // The newest last: an older one must not come back.
             for i in 1..=count {
                 wait!(mirror.wipe((newest + i) % count))?;
             }
-            mirror.log = Log::new(mirror.log.start, mirror.log.segment, count);
+            mirror.log.forget();
             Ok((mirror, region))
         })
     }
@@ -174,18 +175,18 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// the last save of this boot. Otherwise one record: 8 bytes, and for each run of changed words
     /// 4 bytes and the words. On flash the first save of a boot, and elsewhere one that finds no
     /// room, begins a segment: the whole image without zeros, and on flash an erase. Compares image
-    /// and shadow twice. **Errors**: [`MirrorError::Medium`]; nothing that was durable is lost, and
+    /// and shadow. **Errors**: [`MirrorError::Medium`]; nothing that was durable is lost, and
     /// the next save begins a segment. [`MirrorError::OtherRegion`].
     pub fn durable<T: AtRest>(
         &mut self,
         owner: &mut T,
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            let scratch = self.scratch(owner)?;
+            self.check(owner)?;
             if planted!("nv-mirror/failed-save-counts") {
                 self.unsaved = 0;
             }
-            wait!(self.save(&scratch))?;
+            wait!(self.save(owner))?;
             self.unsaved = 0;
             Ok(())
         })
@@ -200,11 +201,29 @@ impl<'m, D: Medium> Mirror<'m, D> {
         owner: &mut T,
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            self.unsaved = self.unsaved.saturating_add(1);
+            self.count_commit();
+            wait!(self.durable_if_due(owner))
+        })
+    }
+
+    /// Counts a commit of the owner, for [`Mirror::durable_if_due`]. **Cost**: no save.
+    pub fn count_commit(&mut self) {
+        self.unsaved = self.unsaved.saturating_add(1);
+    }
+
+    /// Saves if [`Config::durability`](crate::Config::durability) says so, after the commits that
+    /// were counted.
+    ///
+    /// **Power loss**, **Cost**, **Errors**: as for [`Mirror::durable`], or nothing is done.
+    pub fn durable_if_due<T: AtRest>(
+        &mut self,
+        owner: &mut T,
+    ) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
             let due = match self.durability {
                 Durability::BeforeOutput => u32::MAX,
                 Durability::EachCommit => 1,
-                Durability::Every(n) => n,
+                Durability::Every(n) => n.max(1),
             };
             if self.unsaved < due {
                 return Ok(());
@@ -225,12 +244,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             wait!(self.durable(owner))?;
-            let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
+            let most = self.longest_record();
             if self.log.tail.is_some_and(|t| t.end - t.at >= most) {
                 return Ok(());
             }
-            let scratch = self.scratch(owner)?;
-            wait!(self.begin(&scratch))
+            wait!(self.begin(owner))
         })
     }
 
@@ -250,43 +268,56 @@ impl<'m, D: Medium> Mirror<'m, D> {
         self.medium
     }
 
-    fn scratch<T: AtRest>(&self, owner: &mut T) -> Result<Range<usize>, MirrorError<D::Error>> {
-        let owned = owner.at_rest();
-        self.image.at_rest(&owned).ok_or(MirrorError::OtherRegion)
+    fn check<T: AtRest>(&self, owner: &mut T) -> Result<(), MirrorError<D::Error>> {
+        if owner.resting(|owned| self.image.is(&owned)) {
+            return Ok(());
+        }
+        Err(MirrorError::OtherRegion)
     }
 
-    fn save(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
+    fn save<T: AtRest>(&mut self, owner: &mut T) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             let Some(tail) = self.log.tail else {
-                return wait!(self.begin(scratch));
+                return wait!(self.begin(owner));
             };
-            let bytes = self.image.changed_bytes(scratch);
+            // From here on the shadow may be ahead of the medium. Then the segment is closed.
+            let runs = owner.resting(|owned| self.image.take_changes(&owned));
+            let bytes = runs.bytes();
             if bytes == 0 {
                 return Ok(());
             }
             if Self::SIZES.padded(bytes) > tail.end - tail.at {
-                return wait!(self.begin(scratch));
+                return wait!(self.begin(owner));
             }
             // Until the record is complete, the segment is closed.
             if !planted!("nv-mirror/goes-on-after-error") {
                 self.log.tail = None;
             }
-            let tail = wait!(self.write_record(tail, false, scratch))?;
+            let tail = wait!(self.write_record(tail, Some(&runs)))?;
             if !planted!("nv-mirror/no-flush") {
                 wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
             }
             self.log.tail = Some(tail);
+            self.saved(owner);
             Ok(())
         })
     }
 
+    /// A save has ended.
+    #[inline(always)]
+    fn saved<T: AtRest>(&mut self, owner: &mut T) {
+        if planted!("nv-mirror/later-changes-count") {
+            owner.resting(|owned| self.image.take_all(&owned));
+        }
+    }
+
     /// Begins a segment with all of the image.
-    fn begin(&mut self, scratch: &Range<usize>) -> output!(Result<(), MirrorError<D::Error>>) {
+    fn begin<T: AtRest>(&mut self, owner: &mut T) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             self.log.tail = None;
             if self.log.newest(MARKED).is_none() && !planted!("nv-mirror/cut-first-save-counts") {
                 // Of the first save nothing counts until it ends, so the next one is the first too.
-                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                self.log.forget();
             }
             let target = self.log.target();
             let Range { start, end } = self.log.range(target);
@@ -297,13 +328,14 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     }
                 }
             }
+            let first = self.log.is_blank();
             self.log.drop(target);
             self.log.set_erased(target, false);
             let number = self.log.next_number();
             self.log.set(target, UNREADABLE, number);
             let shape = self.shape;
             let (header, crc) = Header { number, shape }.encode();
-            let tail = Tail {
+            let mut tail = Tail {
                 at: start + Self::SIZES.base,
                 end,
                 check: crc,
@@ -311,36 +343,42 @@ impl<'m, D: Medium> Mirror<'m, D> {
             if Self::FLASH {
                 wait!(self.order())?;
                 wait!(self.write_header(start, &header))?;
-                let tail = wait!(self.write_record(tail, true, scratch))?;
+                owner.resting(|owned| self.image.take_all(&owned));
+                tail = wait!(self.write_record(tail, None))?;
                 let at = start + Self::SIZES.header;
                 let checksum = crc;
                 let marker = Marker { at, checksum };
                 wait!(marker::write_marker(&mut self.medium, marker))
                     .map_err(MirrorError::Medium)?;
-                self.finish(target, number, tail, scratch);
-                return Ok(());
-            }
-            // A save that did not return may have completed the header.
-            if !planted!("nv-mirror/old-header-stays") {
-                wait!(self.write_header(start, &[0; HEADER as usize]))?;
+            } else {
+                // A save that did not return may have completed the header.
+                if !planted!("nv-mirror/old-header-stays") {
+                    wait!(self.write_header(start, &[0; HEADER as usize]))?;
+                    wait!(self.order())?;
+                }
+                if planted!("nv-mirror/header-first") {
+                    wait!(self.write_header(start, &header))?;
+                }
+                if first && !planted!("nv-mirror/cut-format-comes-back") {
+                    // Records that a format has left when it was cut may fit this base image.
+                    wait!(self.write_zeros(tail.at..tail.at + self.longest_record()))?;
+                }
+                owner.resting(|owned| self.image.take_all(&owned));
+                tail = wait!(self.write_record(tail, None))?;
                 wait!(self.order())?;
-            }
-            if planted!("nv-mirror/header-first") {
                 wait!(self.write_header(start, &header))?;
+                wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
             }
-            let tail = wait!(self.write_record(tail, true, scratch))?;
-            wait!(self.order())?;
-            wait!(self.write_header(start, &header))?;
-            wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
-            self.finish(target, number, tail, scratch);
+            self.log.set(target, CONFIRMED, number);
+            self.log.tail = Some(tail);
+            self.saved(owner);
             Ok(())
         })
     }
 
-    fn finish(&mut self, target: u8, number: u32, tail: Tail, scratch: &Range<usize>) {
-        self.image.take_all(scratch);
-        self.log.set(target, CONFIRMED, number);
-        self.log.tail = Some(tail);
+    /// Bytes of a record of all words.
+    fn longest_record(&self) -> u32 {
+        Self::SIZES.padded(record_bytes(self.image.words() as u32))
     }
 
     fn order(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
@@ -357,16 +395,23 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 self.log.set_erased(s, true);
                 return wait!(self.order());
             }
+            wait!(self.write_zeros(start..end))?;
+            wait!(self.medium.flush()).map_err(MirrorError::Medium)
+        })
+    }
+
+    fn write_zeros(&mut self, range: Range<u32>) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
             let zeros = [0; PIECE];
             let most = const { PIECE as u32 / Self::SIZES.unit * Self::SIZES.unit };
-            let mut at = start;
+            let Range { start: mut at, end } = range;
             while at < end {
                 let n = most.min(end - at);
                 let piece = zeros.get(..n as usize).unwrap_or_default();
                 wait!(self.medium.write(at, piece)).map_err(MirrorError::Medium)?;
                 at += n;
             }
-            wait!(self.medium.flush()).map_err(MirrorError::Medium)
+            Ok(())
         })
     }
 
@@ -385,12 +430,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    /// Writes a record of what has changed, or a base image if it is `full`. The shadow follows.
+    /// Writes a record of these runs, or a base image, from the shadow.
     fn write_record(
         &mut self,
         tail: Tail,
-        full: bool,
-        scratch: &Range<usize>,
+        runs: Option<&Runs>,
     ) -> output!(Result<Tail, MirrorError<D::Error>>) {
         steps!({
             let mut crc = Crc32::new().word(tail.check);
@@ -407,10 +451,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let mut ended = false;
             loop {
                 let word = if let Some(i) = run.next() {
-                    self.image.take(i, scratch)
+                    self.image.saved(i)
                 } else if ended {
                     break;
-                } else if let Some(r) = self.image.next_run(run.end, full, scratch) {
+                } else if let Some(r) = self.image.next_run(run.end, runs) {
                     run = r;
                     run.start as u32 | (run.len() as u32) << 16
                 } else {
@@ -487,7 +531,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         steps!({
             wait!(self.scan())?;
             if wait!(self.is_first_save_cut())? {
-                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                self.log.forget();
                 return Ok(());
             }
             while let Some(s) = self.log.newest(MARKED) {
@@ -531,7 +575,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         steps!({
             let start = self.log.start;
             let Range { start: last, end } = self.log.range(self.log.count - 1);
-            let most = Self::SIZES.padded(record_bytes(self.image.words() as u32));
+            let most = self.longest_record();
             let mut unwritten = last + Self::SIZES.base + most..end;
             if Self::FLASH || planted!("nv-mirror/last-segment-ignored") {
                 unwritten.start = end;
@@ -563,7 +607,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 first = true;
             }
             if first && wait!(self.is_blank_but_last())? {
-                self.log = Log::new(self.log.start, self.log.segment, self.log.count);
+                self.log.forget();
                 return Ok(());
             }
             if self.log.is_blank() {

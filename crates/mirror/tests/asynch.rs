@@ -6,6 +6,7 @@ use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use nv_mirror::{Config, Mirror, asynch};
+use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::device::{AsyncMedium, Contract, Medium};
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{InOrder32, Region};
@@ -244,4 +245,72 @@ fn two_dropped_saves_are_a_cut() {
     dropped_twice(RamFram::<3072>::filled(0xFF));
     dropped_twice(RamMram::<3072>::filled(0));
     dropped_twice(RamNor::<3, 1024, 4>::new());
+}
+
+/// An owner that another task changes while a save waits.
+struct Changing<'m>(
+    *mut u8,
+    usize,
+    core::marker::PhantomData<Region<'m, InOrder32>>,
+);
+// SAFETY: nothing is under way in the region whenever a save looks at it: the test stores between
+// two polls.
+unsafe impl AtRest for Changing<'_> {
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
+        f(RestingRegion {
+            base: self.0,
+            len: self.1,
+            scratch: 0..0,
+        })
+    }
+}
+
+/// What is committed while a save waits is not in it, and the next save has it.
+#[test]
+fn a_change_while_a_save_waits() {
+    for polls in 1..40 {
+        let mut nv = Slow(RamMram::<4096>::filled(0));
+        let all = 0..4096;
+        let mut memory = MEMORY;
+        let open = asynch::Mirror::open(&mut nv, all.clone(), &THREE, &mut memory);
+        let (mut mirror, mut region) = done(open).unwrap();
+        let mut owner = Changing(region.base(), region.len(), core::marker::PhantomData);
+        set(&mut region, 3, 1);
+        done(mirror.durable(&mut owner)).unwrap();
+        set(&mut region, 3, 2);
+        set(&mut region, 9, 2);
+        {
+            let mut save = pin!(mirror.durable(&mut owner));
+            let mut context = Context::from_waker(Waker::noop());
+            let mut ready = false;
+            for _ in 0..polls {
+                ready = ready || save.as_mut().poll(&mut context).is_ready();
+            }
+            set(&mut region, 3, 3);
+            set(&mut region, 9, 3);
+            if !ready {
+                done(save).unwrap();
+            }
+        }
+        // One instant: both words are those of the save.
+        let mut then = MEMORY;
+        let mut copy = Slow(nv_copy(mirror.medium_mut()));
+        let (_, found) = done(asynch::Mirror::open(
+            &mut copy,
+            all.clone(),
+            &THREE,
+            &mut then,
+        ))
+        .unwrap();
+        assert_eq!((get(&found, 3), get(&found, 9)), (2, 2), "{polls}");
+        done(mirror.durable(&mut owner)).unwrap();
+        let mut later = MEMORY;
+        let mut copy = Slow(nv_copy(mirror.medium_mut()));
+        let (_, found) = done(asynch::Mirror::open(&mut copy, all, &THREE, &mut later)).unwrap();
+        assert_eq!((get(&found, 3), get(&found, 9)), (3, 3), "{polls}");
+    }
+}
+
+fn nv_copy(nv: &mut &mut Slow<RamMram<4096>>) -> RamMram<4096> {
+    nv.0.clone()
 }

@@ -390,6 +390,53 @@ fn other_content_is_refused_and_kept() {
     boot(&mut rotten, &TWO, |_, pool| assert_eq!(get(pool, 2), 5));
 }
 
+/// Four boots. Each saves what it finds, and then one more. Returns what the first one has found.
+fn four_boots<D: Medium>(nv: &mut D, config: &Config) -> u32 {
+    let mut first = None;
+    for i in 0..4 {
+        boot(nv, config, |mirror, pool| {
+            let n = get(pool, 0);
+            assert_eq!(n, *first.get_or_insert(n) + i);
+            mirror.durable(pool).unwrap();
+            set(pool, 0, n + 1);
+            mirror.durable(pool).unwrap();
+        });
+    }
+    first.unwrap()
+}
+
+/// A format fails at each of its operations. At the next boot the range holds the log, or nothing;
+/// and then no record of the log ever comes back, also if the program saves the same again.
+fn format_fails<D: Medium + Clone>(blank: D, config: &Config) {
+    let all = 0..blank.capacity();
+    let mut nv = blank;
+    assert_eq!(four_boots(&mut nv, config), 0);
+    for left in 0.. {
+        let mut failing = Failing {
+            medium: nv.clone(),
+            left: Some(left),
+        };
+        let mut memory = MEMORY;
+        let format =
+            Mirror::format::<InOrder32>(&mut failing, all.clone(), config, &mut memory).is_ok();
+        let mut medium = failing.medium;
+        let found = four_boots(&mut medium, config);
+        assert!(found == 0 || found == 4 && !format);
+        if format {
+            break;
+        }
+        assert!(left < 100);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of boots")]
+fn a_format_that_fails_brings_nothing_back() {
+    format_fails(RamFram::<4096>::filled(0), &TWO);
+    format_fails(RamMram::<4096>::filled(0), &TWO);
+    format_fails(Nor::new(), &THREE);
+}
+
 /// The first save writes the last segment and may be cut, so what lies there decides nothing. What
 /// it cannot have written does, where nothing is erased.
 #[test]

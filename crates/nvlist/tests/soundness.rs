@@ -208,8 +208,8 @@ fn a_list_keeps_no_handle_over_its_transaction() {
                     return Err(tx.abort(1));
                 }
             };
-            let one = PBox::new(7u32, tx)?;
-            let two = PBox::new(8u32, tx)?;
+            let one = PBox::new(tx, 7u32)?;
+            let two = PBox::new(tx, 8u32)?;
             list.with(|mut lists, [all]| {
                 lists.push_back(all, one).ok().unwrap();
                 lists.push_back(all, two).ok().unwrap();

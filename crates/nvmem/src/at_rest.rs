@@ -1,9 +1,23 @@
-//! Owners of regions that can prove that nothing is under way in them, for crates that copy a
-//! region while its owner keeps it, such as `nv-mirror`.
+//! Owners of regions that can prove that nothing is under way in them, and those who save such a
+//! region to a medium while its owner keeps it, such as `nv-mirror`.
+//!
+//! ```text
+//! owner (a pool, a runtime)                  saver (a mirror)
+//!    committed  ------------------------->  counts; due? as below
+//!    durable    ------------------------->  owner.resting(|region| copy what changed)  one instant
+//!                                           write the copy to the medium   others may run again
+//! ```
+//!
+//! A saver copies the region once, while nothing is under way in it, and writes the copy. So what
+//! it saves is the region at one instant: as if the power had been cut there.
 
 use crate::model::Model;
 use crate::region::Region;
+use core::cell::{Cell, RefCell, RefMut};
+use core::fmt;
+use core::future::poll_fn;
 use core::ops::Range;
+use core::task::{Poll, Waker};
 
 /// A region whose owner does nothing with it now. It may hold values: a reader takes their padding
 /// as machine memory, by volatile loads.
@@ -19,27 +33,325 @@ pub struct RestingRegion {
 }
 
 /// A type that owns a region, such as a [`Region`] or a pool. Who has it as `&mut` knows that no
-/// operation on the region is under way.
+/// operation of it on the region is under way.
 ///
 /// # Safety
-/// While the returned borrow lives, nothing else reads or writes the region, and no reference into
-/// it is used again before the owner is. `base` and `len` are those of the region. An owner whose
-/// open finds other content if the bytes of `scratch` are zeros returns an empty range there.
+/// Until `f` returns, nothing else writes the region, and no `&mut` into it is used again before
+/// the owner is. `base` and `len` are those of the region. An owner whose open finds other content
+/// if the bytes of `scratch` are zeros gives an empty range there.
 pub unsafe trait AtRest {
-    /// The region, which is at rest as long as `self` is borrowed.
+    /// Calls `f` with the region, which is at rest until `f` returns. An owner that shares the
+    /// region with other threads excludes them meanwhile.
     ///
-    /// **Cost**: a few instructions, no store.
-    fn at_rest(&mut self) -> RestingRegion;
+    /// **Cost**: that of `f`, a few instructions, and a critical section if there are other
+    /// threads.
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T;
 }
 
 // SAFETY: invariant "Sole region": nothing else uses the bytes of a region while it is borrowed
 // mutably.
 unsafe impl<M: Model> AtRest for Region<'_, M> {
-    fn at_rest(&mut self) -> RestingRegion {
-        RestingRegion {
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
+        f(RestingRegion {
             base: self.base(),
             len: self.len(),
             scratch: 0..0,
+        })
+    }
+}
+
+/// Who saves regions that lie in volatile memory: a mirror on a medium.
+pub trait Save {
+    /// The error of a save.
+    type Error;
+    /// The owner has committed something. Saves if that is due by now.
+    ///
+    /// **Power loss**, **Errors**: as for [`Save::durable`]. A save that failed stays due.
+    fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error>;
+    /// Makes durable what the owner holds.
+    ///
+    /// **Power loss**: the last save or this one. **Errors**: those of the medium; what was durable
+    /// stays durable.
+    fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error>;
+}
+
+/// [`Save`] on a medium whose driver waits for interrupts. A commit does not wait, so it is only
+/// counted.
+///
+/// A future that is dropped before it is ready leaves the medium as a power cut at that moment
+/// would. The region is used only in [`AtRest::resting`], so others may change it while a future
+/// waits.
+pub trait AsyncSave {
+    /// The error of a save.
+    type Error;
+    /// The owner has committed something.
+    fn count_commit(&mut self);
+    /// Saves if that is due because of the commits since the last save.
+    ///
+    /// **Power loss**, **Errors**: as for [`Save::durable`].
+    fn durable_if_due<T: AtRest>(
+        &mut self,
+        owner: &mut T,
+    ) -> impl Future<Output = Result<(), Self::Error>>;
+    /// Makes durable what the owner holds.
+    ///
+    /// **Power loss**, **Errors**: as for [`Save::durable`].
+    fn durable<T: AtRest>(
+        &mut self,
+        owner: &mut T,
+    ) -> impl Future<Output = Result<(), Self::Error>>;
+}
+
+impl<S: Save> Save for &mut S {
+    type Error = S::Error;
+    fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        (**self).committed(owner)
+    }
+    fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        (**self).durable(owner)
+    }
+}
+
+impl<S: AsyncSave> AsyncSave for &mut S {
+    type Error = S::Error;
+    fn count_commit(&mut self) {
+        (**self).count_commit()
+    }
+    async fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        (**self).durable_if_due(owner).await
+    }
+    async fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        (**self).durable(owner).await
+    }
+}
+
+/// A saver for a region that is a part of what it saves: beside it lie regions of other owners, for
+/// example the lists that take part in a runtime's commits.
+///
+/// ```text
+/// | lists | runtime |        Beside::new(mirror, lists, 0): a save of the runtime saves both
+/// ```
+#[derive(Debug)]
+pub struct Beside<S> {
+    saver: S,
+    before: usize,
+    after: usize,
+}
+
+impl<S> Beside<S> {
+    /// A saver for a region that has `before` bytes before it and `after` bytes behind it.
+    ///
+    /// # Safety
+    /// The region that is saved and these bytes are one allocation, such as the parts of
+    /// [`Region::split_at`]. While a save copies the region, nobody writes these bytes, and no
+    /// `&mut` into them is used again after it: so an owner of them does not lend such a
+    /// reference to a closure that calls the runtime.
+    pub unsafe fn new(saver: S, before: usize, after: usize) -> Self {
+        Beside {
+            saver,
+            before,
+            after,
         }
+    }
+}
+
+/// An owner and what lies beside its region.
+struct Widened<'a, T> {
+    owner: &'a mut T,
+    before: usize,
+    after: usize,
+}
+
+impl<T> Widened<'_, T> {
+    fn widen(before: usize, after: usize, mut r: RestingRegion) -> RestingRegion {
+        r.base = r.base.wrapping_sub(before);
+        r.len = r.len.saturating_add(before).saturating_add(after);
+        if !r.scratch.is_empty() {
+            r.scratch = r.scratch.start + before..r.scratch.end + before;
+        }
+        r
+    }
+}
+
+// SAFETY: the owner's own region is at rest, and who has made the `Beside` has promised it of the
+// rest.
+unsafe impl<T: AtRest> AtRest for Widened<'_, T> {
+    fn resting<R>(&mut self, f: impl FnOnce(RestingRegion) -> R) -> R {
+        let (before, after) = (self.before, self.after);
+        self.owner.resting(|r| f(Self::widen(before, after, r)))
+    }
+}
+
+impl<S> Beside<S> {
+    fn split<'a, T>(&'a mut self, owner: &'a mut T) -> (&'a mut S, Widened<'a, T>) {
+        let owner = Widened {
+            owner,
+            before: self.before,
+            after: self.after,
+        };
+        (&mut self.saver, owner)
+    }
+}
+
+impl<S: Save> Save for Beside<S> {
+    type Error = S::Error;
+    fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        let (saver, mut owner) = self.split(owner);
+        saver.committed(&mut owner)
+    }
+    fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        let (saver, mut owner) = self.split(owner);
+        saver.durable(&mut owner)
+    }
+}
+
+impl<S: AsyncSave> AsyncSave for Beside<S> {
+    type Error = S::Error;
+    fn count_commit(&mut self) {
+        self.saver.count_commit()
+    }
+    async fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        let (saver, mut owner) = self.split(owner);
+        saver.durable_if_due(&mut owner).await
+    }
+    async fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        let (saver, mut owner) = self.split(owner);
+        saver.durable(&mut owner).await
+    }
+}
+
+/// A saver that several tasks of one thread share. A save covers the whole region, so the save of
+/// one task makes the commits of the others durable too (group commit).
+///
+/// `&Shared<S>` is a saver. With an async saver, a task waits while another one's save is under
+/// way; the others run.
+pub struct Shared<S> {
+    saver: RefCell<S>,
+    /// The tasks that wait.
+    waits: Waits,
+    /// Commits while a save was under way.
+    late: Cell<u32>,
+}
+
+impl<S: fmt::Debug> fmt::Debug for Shared<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut s = f.debug_struct("Shared");
+        s.field("saver", &self.saver).finish_non_exhaustive()
+    }
+}
+
+impl<S> Shared<S> {
+    /// Shares a saver.
+    pub const fn new(saver: S) -> Self {
+        Shared {
+            saver: RefCell::new(saver),
+            waits: Waits([const { Cell::new(None) }; WAITERS]),
+            late: Cell::new(0),
+        }
+    }
+
+    /// The saver, when no task has it. Cancel safe: a future that is dropped only stops waiting.
+    async fn wait(&self) -> Lent<'_, S> {
+        let saver = poll_fn(|context| match self.saver.try_borrow_mut() {
+            Ok(saver) => Poll::Ready(saver),
+            Err(_) => {
+                self.waits.register(context.waker());
+                Poll::Pending
+            }
+        })
+        .await;
+        Lent {
+            saver,
+            _wake: Wake(&self.waits),
+        }
+    }
+
+    /// Gives the saver back.
+    pub fn into_inner(self) -> S {
+        self.saver.into_inner()
+    }
+}
+
+/// The saver while a task uses it. It is given back before the other task is woken.
+struct Lent<'a, S> {
+    saver: RefMut<'a, S>,
+    _wake: Wake<'a>,
+}
+
+struct Wake<'a>(&'a Waits);
+
+impl Drop for Wake<'_> {
+    fn drop(&mut self) {
+        // Each of them looks again.
+        for waker in self.0.0.iter().filter_map(Cell::take) {
+            waker.wake();
+        }
+    }
+}
+
+/// As many tasks as a pool has contexts wait without waking each other.
+const WAITERS: usize = 8;
+
+/// Who waits.
+struct Waits([Cell<Option<Waker>>; WAITERS]);
+
+impl Waits {
+    fn register(&self, mine: &Waker) {
+        let mut place = None;
+        for slot in &self.0 {
+            let known = slot.take();
+            let is_mine = known.as_ref().is_some_and(|k| k.will_wake(mine));
+            if known.is_none() || is_mine {
+                place = place.or(Some(slot));
+            }
+            slot.set(known.filter(|_| !is_mine));
+        }
+        match (place, &self.0) {
+            (Some(slot), _) => slot.set(Some(mine.clone())),
+            // One more than there are places: it takes a place, whose task looks again.
+            (None, [first, ..]) => {
+                if let Some(other) = first.replace(Some(mine.clone())) {
+                    other.wake();
+                }
+            }
+        }
+    }
+}
+
+impl<S: Save> Save for &Shared<S> {
+    type Error = S::Error;
+    // No save runs code of a program, so nobody has the saver when a save begins.
+    fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.saver.borrow_mut().committed(owner)
+    }
+    fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.saver.borrow_mut().durable(owner)
+    }
+}
+
+impl<S: AsyncSave> Shared<S> {
+    /// The saver, which knows of all commits.
+    async fn informed(&self) -> Lent<'_, S> {
+        let mut lent = self.wait().await;
+        for _ in 0..self.late.take() {
+            lent.saver.count_commit();
+        }
+        lent
+    }
+}
+
+impl<S: AsyncSave> AsyncSave for &Shared<S> {
+    type Error = S::Error;
+    fn count_commit(&mut self) {
+        match self.saver.try_borrow_mut() {
+            Ok(mut saver) => saver.count_commit(),
+            Err(_) => self.late.set(self.late.get().saturating_add(1)),
+        }
+    }
+    async fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.informed().await.saver.durable_if_due(owner).await
+    }
+    async fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.informed().await.saver.durable(owner).await
     }
 }

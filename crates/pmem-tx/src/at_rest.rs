@@ -1,6 +1,6 @@
 //! A pool tells a mirror that it is at rest, and which of its bytes do not matter then.
 
-use crate::context::flag;
+use crate::context::{Context, Core, CtxState, flag};
 use crate::pool::{Pool, Roots};
 use crate::ptr::Width;
 use nvmem::at_rest::{AtRest, RestingRegion};
@@ -13,16 +13,39 @@ unsafe impl<R: Roots, M: Model> AtRest for Pool<'_, R, M>
 where
     M::Unit: Width,
 {
-    fn at_rest(&mut self) -> RestingRegion {
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
         let (core, all) = self.core_and_states();
-        // A transaction whose token or stack was given up: its entries are still needed.
-        let open = |s: &crate::context::CtxState| s.level() > 0 || s.is(flag::PREPARED);
-        let open = all.iter().any(open) && !planted!("pmem-tx/rest-ignores-open");
-        let scratch = core.geo.journals..core.geo.heap & !7;
-        RestingRegion {
-            base: core.region.base(),
-            len: core.region.len(),
-            scratch: if open { 0..0 } else { scratch },
+        f(resting(core, all))
+    }
+}
+
+impl<R, M: Model> Context<'_, R, M> {
+    /// The pool's region, as [`AtRest::resting`] describes it. It is at rest while no other context
+    /// is in use and no transaction of this one runs. Where contexts preempt each other, nothing is
+    /// scratch.
+    #[doc(hidden)]
+    pub fn resting(&mut self) -> RestingRegion {
+        let mine = core::slice::from_ref(self.s);
+        let mut all = self.others;
+        if all.is_empty() || planted!("pmem-tx/rest-ignores-others") {
+            all = mine;
         }
+        let mut region = resting(self.core, all);
+        if M::PREEMPTED {
+            region.scratch = 0..0;
+        }
+        region
+    }
+}
+
+fn resting<M: Model>(core: &Core<'_, M>, all: &[CtxState]) -> RestingRegion {
+    // A transaction whose token or stack was given up: its entries are still needed.
+    let open = |s: &CtxState| s.level() > 0 || s.is(flag::PREPARED);
+    let open = all.iter().any(open) && !planted!("pmem-tx/rest-ignores-open");
+    let scratch = core.geo.journals..core.geo.heap & !7;
+    RestingRegion {
+        base: core.region.base(),
+        len: core.region.len(),
+        scratch: if open { 0..0 } else { scratch },
     }
 }

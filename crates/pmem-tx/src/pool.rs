@@ -618,7 +618,7 @@ where
                 // The table owns the old root; its handle is overwritten with the new one below.
                 let old =
                     PBox::<R::At<'_>, M::Unit>::from_offset(root.0.offset()).into_inner(tx)?;
-                let new = PBox::new(change(tx, old)?, tx)?;
+                let new = PBox::new(tx, change(tx, old)?)?;
                 tx.core.log(tx.s, at, at + unit)?;
                 mapped::end_loan(tx.core.at(at), unit);
                 // SAFETY: invariant "Headers are never content": the root word is a unit of the
@@ -835,7 +835,7 @@ pub(crate) fn init_root<'p, T: Persist, M: Model>(
 where
     M::Unit: Width,
 {
-    let b = PBox::new(v, tx)?;
+    let b = PBox::new(tx, v)?;
     // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
     // table, never lent.
     unsafe {

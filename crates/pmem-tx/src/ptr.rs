@@ -168,7 +168,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     /// object in the same transaction logs nothing. **Errors**: [`Error::PoolFull`],
     /// [`Error::JournalFull`], [`Error::OuterTransaction`]. Then the transaction of `tx`, and all
     /// nested in it, can only abort: handles in `v` have lost their owner.
-    pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
+    pub fn new<M: Model<Unit = W>>(tx: &Tx<'p, M>, v: T) -> Result<Self, Error> {
         const { assert_storable::<T>() }
         tx.or_fail(tx.check_innermost())?;
         let allocated = tx.core.alloc(
@@ -339,7 +339,7 @@ unsafe impl<T: Persist, W: Width> ZeroNiche for Ptr<'_, T, W> {
 impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// Allocates a cell that holds `v`. **Power loss**, **Cost**, **Errors**: as for
     /// [`PBox::new`](crate::PBox::new), for two versions and a tag.
-    pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
+    pub fn new<M: Model<Unit = W>>(tx: &Tx<'p, M>, v: T) -> Result<Self, Error> {
         const { assert_storable::<T>() }
         tx.or_fail(tx.check_innermost())?;
         let allocated = tx.core.alloc(

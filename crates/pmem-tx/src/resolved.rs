@@ -43,26 +43,26 @@ where
     M::Unit: Width,
 {
     /// Commits an empty transaction, if that takes nothing but the caller's commit word: `word`
-    /// stores its number there, with a fence before and after it. Returns false if it takes more,
-    /// and has done nothing then: [`Context::start`] and [`Context::commit_empty`] do the work.
+    /// stores its number there, with a fence before and after it, or returns false and stores
+    /// nothing. Returns false if `word` does, or if the commit takes more, and has done nothing
+    /// then: [`Context::start`] and [`Context::commit_empty`] do the work.
     ///
     /// **Cost**: 0 stores but those of `word`. Twice in a round of sequence numbers it takes more.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn pass_number(&mut self, word: impl FnOnce(u32)) -> bool {
+    pub fn pass_number(&mut self, word: impl FnOnce(u32) -> bool) -> bool {
         let s = self.s;
         let seq = s.seq.get();
-        if s.flags.get() != flag::EXTERNAL || seq == s.sweep_seq.get() {
+        if s.flags.get() != flag::EXTERNAL || seq == s.sweep_seq.get() || !word(seq as u32) {
             return false;
         }
-        word(seq as u32);
         // The largest number is one of those that sweep, so this is not it.
         s.seq.set(seq + 1);
         true
     }
 
     /// Commits the transaction that [`Context::start`] has begun, and in which nothing was done.
-    /// `word` is that of [`Context::pass_number`].
+    /// `word` stores its number, with a fence before and after it.
     ///
     /// **Cost**: 0 stores but those of `word`; twice in a round of sequence numbers the sweep.
     #[doc(hidden)]

@@ -74,7 +74,7 @@ use nvmem::{Invalid, Model, Persist, planted};
 ///
 /// writer.tx_with(&mut *board.borrow_mut(), |tx, sent, mut board| {
 ///     *sent.get_mut(tx)? += 1;
-///     board.get_mut(tx)?.letter = Some(PBox::new(*b"Hi!\0", tx)?);
+///     board.get_mut(tx)?.letter = Some(PBox::new(tx, *b"Hi!\0")?);
 ///     Ok(())
 /// })
 /// .map_err(|failed| failed.error)?;

@@ -49,7 +49,7 @@ fn push(pool: &mut Pool<'_, T>, v: u32) -> Result<(), Error> {
     pool.tx(|tx, root| {
         let r = root.get_mut(tx)?;
         let next = r.list.take();
-        r.list = Some(PBox::new(Node { v, next }, tx)?);
+        r.list = Some(PBox::new(tx, Node { v, next })?);
         r.n += 1;
         Ok(())
     })
@@ -65,9 +65,9 @@ fn a_list_of_handles() {
     pool.tx(|tx, jobs| {
         let jobs = jobs.get_mut(tx)?;
         for n in 1..=3 {
-            assert!(jobs.push(PBox::new(n, tx)?).is_ok());
+            assert!(jobs.push(PBox::new(tx, n)?).is_ok());
         }
-        let fourth = PBox::new(4, tx)?;
+        let fourth = PBox::new(tx, 4)?;
         jobs.push(fourth).unwrap_err().free(tx)
     })
     .unwrap();
@@ -121,7 +121,7 @@ fn abort_undoes_everything() {
         let r = root.get_mut(tx)?;
         let old = r.list.take().ok_or(Error::Aborted(1))?;
         assert_eq!(old.into_inner(tx)?.v, 5);
-        r.list = Some(PBox::new(Node { v: 9, next: None }, tx)?);
+        r.list = Some(PBox::new(tx, Node { v: 9, next: None })?);
         Err::<(), _>(tx.abort(3))
     });
     assert_eq!(e, Err(Error::Aborted(3)));
@@ -138,7 +138,7 @@ fn a_nested_abort_undoes_only_itself() {
         root.get_mut(tx)?.n = 100;
         let r = tx.nested(root, |tx, root| {
             root.get_mut(tx)?.n = 200;
-            root.get_mut(tx)?.list = Some(PBox::new(Node { v: 1, next: None }, tx)?);
+            root.get_mut(tx)?.list = Some(PBox::new(tx, Node { v: 1, next: None })?);
             Err::<(), _>(tx.abort(1))
         });
         assert_eq!(r, Err(Error::Aborted(1)));
@@ -155,7 +155,7 @@ fn a_nested_abort_undoes_only_itself() {
     let e = pool.tx(|tx, root| {
         let outer = tx;
         tx.nested(root, |_, _| {
-            let _leak = PBox::new(1u32, outer)?;
+            let _leak = PBox::new(outer, 1u32)?;
             Ok(())
         })
     });
@@ -167,7 +167,7 @@ fn cells_keep_two_versions() {
     let mut b = buffer(256);
     let mut pool = open(Region::new(&mut b));
     pool.tx(|tx, root| {
-        root.get_mut(tx)?.cell = Some(Ptr::new([1, 2, 3], tx)?);
+        root.get_mut(tx)?.cell = Some(Ptr::new(tx, [1, 2, 3])?);
         Ok(())
     })
     .unwrap();
@@ -232,7 +232,7 @@ fn held_handles_and_sessions() {
     let mut other = open(Region::new(&mut c));
     let mut h = pool
         .tx_own::<_, Held<Node<'static>>, _>((), |tx, _, ()| {
-            PBox::new(Node { v: 3, next: None }, tx)
+            PBox::new(tx, Node { v: 3, next: None })
         })
         .ok()
         .unwrap();
@@ -283,13 +283,13 @@ fn a_walk_is_good_until_the_next_transaction() {
     let mut pool = open(Region::new(&mut b));
     let held = pool
         .tx_own::<_, Held<Node<'static>>, _>((), |tx, _, ()| {
-            PBox::new(Node { v: 5, next: None }, tx)
+            PBox::new(tx, Node { v: 5, next: None })
         })
         .map_err(Error::from)
         .unwrap();
     pool.walk().unwrap();
     pool.tx(|tx, root| {
-        root.get_mut(tx)?.list = Some(PBox::new(Node { v: 5, next: None }, tx)?);
+        root.get_mut(tx)?.list = Some(PBox::new(tx, Node { v: 5, next: None })?);
         Ok(())
     })
     .unwrap();
@@ -464,8 +464,8 @@ fn an_image_with_two_owners_or_none_does_not_open() {
         Pool::<Pair<'static>>::open(Region::<InOrder32>::new(&mut buf), |tx| {
             Ok(Pair {
                 mark: 0xabcd_ef01,
-                a: Some(PBox::new(1, tx)?),
-                b: Some(PBox::new(2, tx)?),
+                a: Some(PBox::new(tx, 1)?),
+                b: Some(PBox::new(tx, 2)?),
             })
         })
         .unwrap();

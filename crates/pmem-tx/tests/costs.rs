@@ -44,8 +44,8 @@ where
             Ok(Top {
                 eight: 0,
                 sixty_four: [0; 8],
-                cell: Some(Ptr::new(1, tx)?),
-                big: Some(PBox::new([0; 600], tx)?),
+                cell: Some(Ptr::new(tx, 1)?),
+                big: Some(PBox::new(tx, [0; 600])?),
             })
         })
         .unwrap();
@@ -110,14 +110,14 @@ where
     let ptr = bytes(|tx, r| r.fields(tx).cell.write(5));
     // The program writes the value itself: 8 bytes that the observer does not count.
     assert_eq!(ptr, unit + unit, "tag, commit");
-    let alloc = bytes(|tx, _| PBox::new([1u8; 32], tx).map(drop));
+    let alloc = bytes(|tx, _| PBox::new(tx, [1u8; 32]).map(drop));
     assert_eq!(
         alloc,
         header + 2 * unit + unit,
         "a journal header, two block headers, the commit"
     );
     let alloc_and_write = bytes(|tx, _| {
-        let mut b = PBox::new([1u8; 32], tx)?;
+        let mut b = PBox::new(tx, [1u8; 32])?;
         b.get_mut(tx)?[0] = 3;
         b.at_mut(tx, 5).map(|b| *b = 1)
     });

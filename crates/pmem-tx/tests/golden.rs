@@ -38,7 +38,7 @@ where
             Ok(Top {
                 mark: *b"root",
                 list: None,
-                cell: Some(Ptr::new(0x1111_1111, tx)?),
+                cell: Some(Ptr::new(tx, 0x1111_1111)?),
             })
         })
         .unwrap();
@@ -49,7 +49,7 @@ where
             v: [0x3333; 2],
             next: None,
         };
-        *f.list.get_mut()? = Some(PBox::new(n, tx)?);
+        *f.list.get_mut()? = Some(PBox::new(tx, n)?);
         Ok(())
     })
     .unwrap();

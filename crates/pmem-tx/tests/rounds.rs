@@ -40,8 +40,8 @@ where
     P::<M>::open_with(region, config, |tx| {
         Ok(Top {
             field: [0; 10],
-            cell: Ptr::new(0, tx)?,
-            other: Ptr::new(0, tx)?,
+            cell: Ptr::new(tx, 0)?,
+            other: Ptr::new(tx, 0)?,
         })
     })
     .unwrap_or_else(|r| panic!("open: {r}"))
@@ -191,7 +191,7 @@ where
         M::Unit: Width,
     {
         Pool::open_with(region, &CONFIG, |tx| {
-            Ok((Ptr::new(0, tx)?, Ptr::new(0, tx)?))
+            Ok((Ptr::new(tx, 0)?, Ptr::new(tx, 0)?))
         })
         .unwrap_or_else(|r| panic!("open: {r}"))
     }
@@ -267,7 +267,7 @@ where
                         let field = old.field[0];
                         Ok(New {
                             field,
-                            boxed: PBox::new(field, tx)?,
+                            boxed: PBox::new(tx, field)?,
                         })
                     },
                 )

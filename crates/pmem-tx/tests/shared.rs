@@ -66,7 +66,7 @@ where
     let (board, mut count) = (RefCell::new(board), count);
     a.tx_with(&mut *board.borrow_mut(), |tx, mine, mut board| {
         mine.get_mut(tx)?.n = 1;
-        board.get_mut(tx)?.item = Some(PBox::new(Item { n: 5, on: true }, tx)?);
+        board.get_mut(tx)?.item = Some(PBox::new(tx, Item { n: 5, on: true })?);
         Ok(())
     })
     .map_err(error)
@@ -122,7 +122,7 @@ fn what_a_shared_root_owns_is_not_reclaimed() {
     let mut pool = open::<InOrder32>(Region::new(&mut words)).unwrap();
     let ((mut a, _), (mut board, _)) = pool.share().unwrap();
     a.tx_with(&mut board, |tx, _, mut board| {
-        board.get_mut(tx)?.item = Some(PBox::new(Item { n: 5, on: true }, tx)?);
+        board.get_mut(tx)?.item = Some(PBox::new(tx, Item { n: 5, on: true })?);
         Ok(())
     })
     .map_err(error)
@@ -258,7 +258,7 @@ where
     let mut pool = open::<M>(Region::new(&mut words)).unwrap();
     let ((mut a, _), (mut board, _)) = pool.share().unwrap();
     a.tx_with(&mut board, |tx, _, mut board| {
-        board.get_mut(tx)?.item = Some(PBox::new(Item { n: 5, on: true }, tx)?);
+        board.get_mut(tx)?.item = Some(PBox::new(tx, Item { n: 5, on: true })?);
         Ok(())
     })
     .map_err(error)

@@ -100,7 +100,7 @@ where
             return Ok(false);
         }
         let n = mine.get(tx).n + 1;
-        let b = PBox::new(content(n), tx)?;
+        let b = PBox::new(tx, content(n))?;
         let to = board.get_mut(tx)?;
         (to.n, to.item) = (n, Some(b));
         if abort {
@@ -264,7 +264,7 @@ where
         // Take and give back memory in any case.
         let r = b.tx(|tx, mine| {
             mine.get_mut(tx)?.n += 1;
-            let _ = PBox::new([7u16; 3], tx)?;
+            let _ = PBox::new(tx, [7u16; 3])?;
             Err::<(), _>(tx.abort(2))
         });
         assert_eq!(r, Err(Error::Aborted(2)));

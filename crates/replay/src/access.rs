@@ -1,12 +1,14 @@
-//! How a runtime reaches its pool: as its owner, or as one of several threads.
+//! How a runtime reaches its pool, as its owner or as one of several threads, and how what it
+//! commits becomes durable.
 
+use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::cross::Ret;
 use nvmem::{Model, Persist};
 use pmem_tx::{Context, Error, OpenError, Pool, Width};
 
 /// What a runtime asks of its pool. Implemented here only: by [`Pool`], which the runtime of a
-/// single program owns, and by [`Member`](crate::Member), a thread's part of a pool that several
-/// share.
+/// single program owns; by [`Member`](crate::Member), a thread's part of a pool that several
+/// share; and by [`Mirrored`](crate::Mirrored), which saves what the runtime commits.
 ///
 /// # Safety
 /// The context is that of the runtime's own root, and its numbers are those of its table.
@@ -34,6 +36,78 @@ where
     /// Prepares for a replay of records after transactions have run.
     #[doc(hidden)]
     fn restarted(&mut self) -> Result<(), OpenError>;
+    /// Calls `f` with the pool's region, which is at rest until it returns: the runtime is between
+    /// two transactions.
+    #[doc(hidden)]
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T;
+
+    /// Whether commits are saved. If not, nothing below is called.
+    #[doc(hidden)]
+    const MIRRORED: bool = false;
+    /// Whether messages wait for [`Replay::drain_async`](crate::Replay::drain_async), because a
+    /// save cannot be waited for here.
+    #[doc(hidden)]
+    const OUTPUT_WAITS: bool = false;
+    /// A transaction is committed.
+    #[doc(hidden)]
+    fn committed(&mut self) -> Result<(), crate::Error> {
+        Ok(())
+    }
+    /// Something is about to be seen outside.
+    #[doc(hidden)]
+    fn durable(&mut self) -> Result<(), crate::Error> {
+        Ok(())
+    }
+    /// Saves: always for an output, else if that is due.
+    #[cfg(feature = "async")]
+    #[doc(hidden)]
+    fn durable_async(&mut self, output: bool) -> impl Future<Output = Result<(), crate::Error>> {
+        let _ = output;
+        core::future::ready(self.durable())
+    }
+}
+
+/// A [`PoolAccess`] that owns its pool, and is constructed in place around it.
+///
+/// # Safety
+/// `pool_in` returns the place of a field of `place`, and reads nothing. `write_rest` writes all
+/// other fields.
+pub unsafe trait OwnsPool<'m, R: Persist, M: Model>: PoolAccess<R, M>
+where
+    M::Unit: Width,
+{
+    /// Who saves the region: `()` for nobody.
+    #[doc(hidden)]
+    type Saver;
+    /// # Safety
+    /// `place` is valid for writes.
+    #[doc(hidden)]
+    unsafe fn pool_in(place: *mut Self) -> *mut Pool<'m, R, M>;
+    /// # Safety
+    /// `place` is valid for writes. `before` bytes of the region lie before the pool, which has
+    /// `len` bytes in all.
+    #[doc(hidden)]
+    unsafe fn write_rest(place: *mut Self, saver: Self::Saver, before: usize, len: usize);
+    #[doc(hidden)]
+    fn pool(&mut self) -> &mut Pool<'m, R, M>;
+}
+
+// SAFETY: the pool is all there is.
+unsafe impl<'m, R: Persist, M: Model> OwnsPool<'m, R, M> for Pool<'m, R, M>
+where
+    M::Unit: Width,
+{
+    type Saver = ();
+    #[inline(always)]
+    unsafe fn pool_in(place: *mut Self) -> *mut Pool<'m, R, M> {
+        place
+    }
+    #[inline(always)]
+    unsafe fn write_rest(_: *mut Self, (): (), _: usize, _: usize) {}
+    #[inline(always)]
+    fn pool(&mut self) -> &mut Pool<'m, R, M> {
+        self
+    }
 }
 
 // SAFETY: invariant "One number, one transaction": the pool has one context, and the runtime owns
@@ -67,5 +141,8 @@ where
     #[inline(always)]
     fn restarted(&mut self) -> Result<(), OpenError> {
         self.walk()
+    }
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
+        AtRest::resting(self, f)
     }
 }

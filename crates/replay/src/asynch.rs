@@ -115,6 +115,7 @@ where
         let mut value = None;
         if !self.replaying() || planted!("nv-replay/async-input-read-in-replay") {
             self.check_running()?;
+            self.saved_async(false).await?;
             value = Some(read(&mut self.env).await);
         }
         self.input_named(name, move || value)
@@ -152,6 +153,7 @@ where
         if C::SURVIVES && !planted!("nv-replay/deadline-not-pinned") {
             let at = clock.now().saturating_add(ticks);
             let at = self.input_named(name, || Some(at))?;
+            self.saved_async(false).await?;
             clock.until(at).await;
             return Ok(());
         }
@@ -172,8 +174,9 @@ where
     ///
     /// **Power loss**: a message that was sent may be sent again, with the same number, until all
     /// are sent. If the future is dropped, those that were sent are not sent again in this boot.
-    /// **Cost**: one or two stores when all are sent. **Errors**: `send` has refused a message: it
-    /// and those behind it are kept; or the runtime has stopped while messages wait.
+    /// **Cost**: one or two stores when all are sent; before that a save, if the region is mirrored.
+    /// **Errors**: `send` has refused a message: it and those behind it are kept; the save has
+    /// failed; or the runtime has stopped while messages wait.
     pub async fn drain_async(
         &mut self,
         mut send: impl AsyncFnMut(&mut E, &Message<'_>) -> Result<(), NotNow>,
@@ -183,6 +186,9 @@ where
         }
         if self.check_running().is_err() {
             return Err(NotNow);
+        }
+        if !planted!("nv-replay/drained-unsaved") {
+            self.saved_async(true).await.map_err(|_| NotNow)?;
         }
         if planted!("nv-replay/async-marked-before-sent") {
             self.table.kept_are_sent();
@@ -293,13 +299,32 @@ where
         }
         self.enter_loop(l)?;
         while l.running {
-            let inside = LoopGuard {
+            let mut inside = LoopGuard {
                 rt: self,
                 reason: Error::Cancelled,
             };
             let r = body(inside.rt, first.wrapping_add(l.iteration)).await;
+            if r.is_err() {
+                inside.reason = Error::LoopInterrupted;
+                return r;
+            }
+            let ended = inside.rt.end_iteration(l);
+            if let Some(Err(e)) = ended {
+                core::mem::forget(inside);
+                return Err(e);
+            }
+            // Dropped here, the runtime stops too: it stands in the next iteration.
+            if planted!("nv-replay/dropped-save-goes-on") {
+                core::mem::forget(inside);
+                self.saved_async(false).await?;
+                continue;
+            }
+            let saved = inside.rt.saved_async(false).await;
             core::mem::forget(inside);
-            self.end_iteration(l, r)?;
+            saved?;
+            if ended.is_some() {
+                return Ok(());
+            }
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ use crate::each::Loop;
 use crate::error::{Error, Mismatch, StepError};
 use crate::join::{Commit, Committed, commit_joined, no_join, no_join_of};
 use crate::open::{Replay, StopOnUnwind};
-use crate::outbox::{AnyOutlet, OutboxAction, Outlet, Port, Queue};
+use crate::outbox::{AnyOutlet, KeepAll, OutboxAction, Outlet, Port, Queue};
 use crate::signature::{Name, args_hash, call_hash, kind};
 use crate::table::{CallKind, Cursor, HeaderWords, RecordView, Table, UnitWriter};
 use core::cell::Cell;
@@ -728,8 +728,7 @@ where
         self.queue.stage(&self.table, seq);
         self.table.commit_record(at, end, seq, header);
         ready.committed();
-        self.recorded(at, seq);
-        Ok(())
+        self.recorded(at, seq)
     }
 
     /// [`Replay::commit`] with a join.
@@ -744,8 +743,7 @@ where
     ) -> Result<(), Error> {
         let at = self.cursor.at;
         let seq = self.commit_by(join, |table, seq| table.commit_record(at, end, seq, header))?;
-        self.recorded(at, seq);
-        Ok(())
+        self.recorded(at, seq)
     }
 
     /// Commits the transaction that runs together with a join: `word` stores the commit word of the
@@ -808,20 +806,56 @@ where
         self.match_record(id, shape)
     }
 
-    /// The record at `at` is committed, with the number `seq`. Sends its messages, and those that
-    /// wait.
+    /// The record at `at` is committed, with the number `seq`. Saves it if that is due, and sends
+    /// its messages and those that wait.
+    ///
+    /// **Errors**: a save has failed.
     #[inline(always)]
-    fn recorded(&mut self, at: usize, seq: u32) {
+    fn recorded(&mut self, at: usize, seq: u32) -> Result<(), Error> {
         self.cursor.end = at - Table::<M>::UNIT;
-        self.send_committed(seq)
+        self.show_committed(seq)
     }
 
-    /// Sends the messages of the commit `seq`, and those that wait, if there are any.
+    /// The transaction `seq` is committed: saves it if that is due, and sends its messages and
+    /// those that wait, if there are any.
+    ///
+    /// **Errors**: a save has failed. The messages wait, and the runtime has stopped.
     #[inline(always)]
-    pub(crate) fn send_committed(&mut self, seq: u32) {
-        if let Some(action) = self.queue.action().or(self.resend) {
-            self.send_messages(seq, action)
+    pub(crate) fn show_committed(&mut self, seq: u32) -> Result<(), Error> {
+        let action = self.queue.action().or(self.resend);
+        if P::MIRRORED {
+            self.resend = action;
+            self.save_commit()?;
         }
+        if let Some(action) = action {
+            self.send_saved(seq, action)?;
+        }
+        Ok(())
+    }
+
+    /// Saves, and sends the messages of the commit `seq`, and those that wait.
+    ///
+    /// **Errors**: the save has failed. Nothing was sent.
+    #[inline(always)]
+    pub(crate) fn send_saved(&mut self, seq: u32, action: OutboxAction<M>) -> Result<(), Error> {
+        // With an async medium they wait for a save.
+        if !P::OUTPUT_WAITS && !planted!("nv-replay/saved-after-output") {
+            self.save_for_output()?;
+        }
+        self.send_messages(seq, action);
+        if planted!("nv-replay/saved-after-output") {
+            self.save_for_output()?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn save_for_output(&mut self) -> Result<(), Error> {
+        // Messages that are dropped are not seen.
+        if !P::MIRRORED || self.env.discards() {
+            return Ok(());
+        }
+        self.save_now()
     }
 
     /// Sends the messages of the commit `seq`, and those that wait.
@@ -833,10 +867,29 @@ where
             cursor: &mut self.cursor,
             area_end: self.table.area_end,
         };
-        let to = Some((&mut self.env as &mut dyn Outlet, &mut self.sent));
+        let mut outlet: &mut dyn Outlet = &mut self.env;
+        let mut keep = KeepAll;
+        if P::OUTPUT_WAITS && !outlet.discards() && !planted!("nv-replay/async-sends-unsaved") {
+            outlet = &mut keep;
+        }
+        let to = Some((outlet, &mut self.sent));
         let waits = action(&self.table, &self.queue, seq, to);
         self.resend = waits.then_some(action);
         guard.disarm()
+    }
+
+    /// Calls `f` with the pool. If it unwinds, the runtime stops.
+    #[inline(always)]
+    pub(crate) fn unless_unwinding<T>(&mut self, f: impl FnOnce(&mut P) -> T) -> T {
+        let guard = StopOnUnwind {
+            when: &Cell::new(true),
+            no_room_error: &mut self.no_room_error,
+            cursor: &mut self.cursor,
+            area_end: self.table.area_end,
+        };
+        let r = f(&mut self.pool);
+        guard.disarm();
+        r
     }
 
     /// Records the loop `l` in its first iteration.
@@ -855,34 +908,6 @@ where
         }
         l.write(&self.table, payload, seq);
         self.commit(end, header)
-    }
-
-    /// Commits an empty transaction: begins the next iteration of `l`, or ends it.
-    ///
-    /// **Errors**: the reason given to [`Replay::stop`].
-    #[inline(always)]
-    pub(crate) fn turn(&mut self, l: &Loop) -> Result<(), Error> {
-        let table = &self.table;
-        // A runtime that has stopped has no room.
-        let room = self.cursor.at + Table::<M>::UNIT >= self.cursor.payload;
-        let passed = room
-            && self.pool.context().pass_number(|seq| {
-                table.retire_outbox(seq);
-                l.write_next(table, seq)
-            });
-        if !passed {
-            self.pass_number(Some(l))?;
-        }
-        self.cursor = Cursor {
-            at: l.at,
-            end: l.at,
-            payload: l.payload,
-        };
-        if let Some(action) = self.resend {
-            let seq = 0;
-            self.send_messages(seq, action);
-        }
-        Ok(())
     }
 
     /// Uses up a number, with all that a transaction needs: for `l` if there is one.

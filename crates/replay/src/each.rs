@@ -20,9 +20,9 @@
 //! the old iteration complete; a cut after it leaves the new one empty.
 //!
 //! Safe for two reasons. A stale header can count again only if it carries exactly the number after
-//! the start word's: `end_iteration` checks for that and skips one number. And a body that replaces
-//! its runtime by another one is detected before the loop uses it: the address of the `Loop` and
-//! the start of the region are compared (invariant "A loop's own runtime").
+//! the start word's: the end of an iteration looks for that, and skips one number. And a body that
+//! replaces its runtime by another one is detected before the loop uses it: the address of the
+//! `Loop` and the start of the region are compared (invariant "A loop's own runtime").
 
 use crate::access::PoolAccess;
 use crate::call::Named;
@@ -31,7 +31,7 @@ use crate::error::{Error, Mismatch};
 use crate::open::Replay;
 use crate::outbox::{AnyOutlet, Outlet};
 use crate::signature::{Name, kind, loop_args_hash, loop_hash};
-use crate::table::{CallKind, STATE, State, Table};
+use crate::table::{CallKind, Cursor, STATE, State, Table};
 use core::convert::Infallible;
 use core::ops::Range;
 use nvmem::cross::Share;
@@ -129,7 +129,10 @@ where
         );
         let mut l = Loop::new(id, range.end - range.start);
         self.enter_loop(&mut l)?;
-        while l.running {
+        if !l.running {
+            return Ok(());
+        }
+        loop {
             // SAFETY: invariant "Sole owner": the loan ends when the body returns. Until then
             // `args` is not used: its hash was taken before the loop, and the next iteration lends
             // it again.
@@ -138,11 +141,12 @@ where
                 rt: self,
                 reason: Error::LoopInterrupted,
             };
-            let r = body(inside.rt, range.start.wrapping_add(l.iteration), shared);
+            body(inside.rt, range.start.wrapping_add(l.iteration), shared)?;
             core::mem::forget(inside);
-            self.end_iteration(&mut l, r)?;
+            if let Some(r) = self.end_iteration(&mut l) {
+                return r;
+            }
         }
-        Ok(())
     }
 
     #[inline]
@@ -166,9 +170,12 @@ where
                 rt: self,
                 reason: Error::LoopInterrupted,
             };
-            let r = body(inside.rt, l.iteration, shared);
+            body(inside.rt, l.iteration, shared)?;
             core::mem::forget(inside);
-            self.end_iteration(&mut l, r)?;
+            if let Some(r) = self.end_iteration(&mut l) {
+                r?;
+                break;
+            }
         }
         // The record says that an endless loop has ended: it belongs to another loop.
         Err(self.diverged(Mismatch::Kind))
@@ -210,18 +217,70 @@ where
         Ok(())
     }
 
-    /// Ends an iteration whose body returned `r`. Begins the next one, or ends the loop.
+    /// Ends an iteration. Begins the next one, or ends the loop and returns its result.
+    ///
+    /// Most iterations end with one store, that of the start word. One look at each thing that may
+    /// be unusual decides, and changes nothing.
+    ///
+    /// **Errors**: in the result, that of [`Replay::end_unusual`].
     #[inline(never)]
-    pub(crate) fn end_iteration(
-        &mut self,
-        l: &mut Loop,
-        r: Result<(), Error>,
-    ) -> Result<(), Error> {
-        if let Err(e) = r {
-            // The error may come from an inner loop or from a divergence.
-            self.stop(Error::LoopInterrupted);
-            return Err(e);
+    pub(crate) fn end_iteration(&mut self, l: &mut Loop) -> Option<Result<(), Error>> {
+        let (table, cursor) = (&self.table, &mut self.cursor);
+        // A runtime that has stopped is at 0, where no header is.
+        let usual = (self.resend.is_none() || planted!("nv-replay/turn-offers-nothing"))
+            && self.innermost_loop == l.address()
+            && table.region.base() == l.region_base
+            && cursor.at == cursor.end
+            && cursor.at != 0;
+        let mut done = false;
+        let passed = usual
+            && self.pool.context().pass_number(|seq| {
+                // `pass_number` wraps no number, so the next one is one more. Bits of a header
+                // beside its number are not looked at: `end_unusual` decides.
+                let iteration = l.iteration.wrapping_add(1);
+                let stale = || Table::<M>::has_tag(table.load(l.at), seq + 1);
+                if Table::<M>::carries(iteration)
+                    || stale() && !planted!("nv-replay/turn-before-a-stale-header")
+                    || table.head_belongs_to(seq) && !planted!("nv-replay/turn-before-a-stale-head")
+                {
+                    return false;
+                }
+                l.iteration = iteration;
+                // An endless loop's count is 0, which carries.
+                done = iteration == l.count;
+                let at = l.payload - Table::<M>::STATE;
+                table.write_start(at, Loop::bits(seq, done), iteration);
+                true
+            });
+        if !passed {
+            return self.end_unusual(l);
         }
+        *cursor = l.first();
+        if !done {
+            return None;
+        }
+        self.innermost_loop = l.outer;
+        Some(Ok(()))
+    }
+
+    /// Ends an iteration after which anything may be.
+    ///
+    /// **Errors**: in the result: the program has diverged or replaced the runtime, or the runtime
+    /// has stopped.
+    #[cold]
+    #[inline(never)]
+    fn end_unusual(&mut self, l: &mut Loop) -> Option<Result<(), Error>> {
+        match self.begin_next(l) {
+            Ok(()) if l.running => None,
+            r => Some(r),
+        }
+    }
+
+    /// Begins the next iteration, or ends the loop, with all checks.
+    ///
+    /// **Errors**: those of [`Replay::end_unusual`].
+    #[inline(always)]
+    fn begin_next(&mut self, l: &mut Loop) -> Result<(), Error> {
         // The body had `&mut` to the runtime, so it can have replaced it (invariant "A loop's own
         // runtime").
         let mine = (self.innermost_loop, self.table.region.base()) == (l.address(), l.region_base);
@@ -243,7 +302,15 @@ where
         if stale && !planted!("nv-replay/number-not-skipped") {
             self.pass_number(None)?;
         }
-        self.turn(l)
+        self.pass_number(Some(l))?;
+        self.cursor = l.first();
+        if let Some(action) = self.resend
+            && !P::OUTPUT_WAITS
+        {
+            let seq = 0;
+            self.send_saved(seq, action)?;
+        }
+        Ok(())
     }
 }
 
@@ -360,19 +427,28 @@ impl Loop {
     /// Stores the loop's state at `at`. It counts if the number `seq` does.
     #[inline(always)]
     pub fn write<M: Model>(&self, table: &Table<'_, M>, at: usize, seq: u32) {
-        table.write_state(at, self.bits(seq), self.iteration)
+        table.write_state(at, Self::bits(seq, !self.running), self.iteration)
     }
 
     /// Stores the state of the next iteration, or of the end.
     #[inline(always)]
     pub fn write_next<M: Model>(&self, table: &Table<'_, M>, seq: u32) {
         let at = self.payload - Table::<M>::STATE;
-        table.write_next_state(at, self.bits(seq), self.iteration)
+        table.write_next_state(at, Self::bits(seq, !self.running), self.iteration)
+    }
+
+    /// The position before the first record of an iteration.
+    #[inline(always)]
+    fn first(&self) -> Cursor {
+        Cursor {
+            at: self.at,
+            end: self.at,
+            payload: self.payload,
+        }
     }
 
     #[inline(always)]
-    fn bits(&self, seq: u32) -> u32 {
-        let done = !self.running && !planted!("nv-replay/loop-end-not-marked");
-        State::start_bits(seq, done)
+    fn bits(seq: u32, done: bool) -> u32 {
+        State::start_bits(seq, done && !planted!("nv-replay/loop-end-not-marked"))
     }
 }

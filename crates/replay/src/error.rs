@@ -45,6 +45,9 @@ pub enum Error {
     /// An argument is the key to a shared root, and a step that has entered it was given up: its
     /// stack was forgotten. Close the region and open it again.
     KeyInUse,
+    /// The medium on which a mirror keeps the region has failed. What was durable stays durable,
+    /// and no output has left that is not. The runtime stops until the next open.
+    Medium,
 }
 
 /// The first difference between the program and its records.
@@ -122,6 +125,7 @@ impl core::fmt::Display for Error {
             Error::KeyInUse => "a step that was given up has the key: open the region again",
             Error::LoopInterrupted => "an error or a panic left a loop, an outlet or a join: the runtime has stopped until the next open",
             Error::Cancelled => "the future of a loop was dropped inside of an iteration: the runtime has stopped until the next open",
+            Error::Medium => "the mirror's medium has failed: the runtime has stopped until the next open",
             Error::Other => "the step failed for a reason that the table cannot record",
         })
     }
@@ -187,6 +191,7 @@ impl Error {
             Error::LoopInterrupted => 12,
             Error::Cancelled => 13,
             Error::KeyInUse => 14,
+            Error::Medium => 15,
         }
     }
 
@@ -260,6 +265,8 @@ pub enum OpenError {
     Keep(Error),
     /// The pool cannot be opened.
     Pool(pmem_tx::OpenError),
+    /// The medium on which a mirror keeps the region has failed. Messages wait, and none was sent.
+    Medium,
 }
 
 /// The invalid item of a configuration.
@@ -338,6 +345,7 @@ impl core::fmt::Display for OpenError {
             OpenError::NoSuchRecord { records } => write!(f, "there are only {records} records"),
             OpenError::Keep(e) => write!(f, "the records to keep cannot be copied: {e}"),
             OpenError::Pool(e) => e.fmt(f),
+            OpenError::Medium => f.write_str("the mirror's medium has failed"),
         }
     }
 }

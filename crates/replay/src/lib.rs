@@ -13,6 +13,7 @@ mod each;
 mod error;
 mod inspect;
 mod join;
+mod mirrored;
 mod open;
 mod outbox;
 #[cfg(feature = "postcard")]
@@ -23,6 +24,8 @@ mod table;
 mod threads;
 mod token;
 
+#[doc(hidden)]
+pub use access::OwnsPool;
 pub use access::PoolAccess;
 #[cfg(feature = "async")]
 pub use asynch::Clock;
@@ -33,6 +36,9 @@ pub use error::{
 };
 pub use inspect::{TableItem, inspect};
 pub use join::{Commit, Committed, last_committed};
+#[cfg(feature = "async")]
+pub use mirrored::{AsyncMirrored, AsyncMirroredReplay};
+pub use mirrored::{Blocking, Mirrored, MirroredReplay, Owner};
 pub use open::{Options, Replay, Update};
 pub use outbox::{AnyOutlet, Message, NotNow, Outlet, Port};
 pub use pmem_tx;
@@ -46,5 +52,9 @@ pub use steps::TurnBody;
 #[doc(hidden)]
 pub use table::pool_region;
 pub use table::{CallKind, Config};
-pub use threads::{Member, Place, PlacesOf, Thread, ThreadRoots, Threads, last_committed_of};
+#[cfg(feature = "async")]
+pub use threads::AsyncMirroredThread;
+pub use threads::{
+    Member, MirroredThread, Place, PlacesOf, Thread, ThreadRoots, Threads, last_committed_of,
+};
 pub use token::Token;

@@ -50,7 +50,7 @@
 //! record moves the header position down, so the scan ends. A record that counts but has no valid
 //! form is [`Damage`]: a header is stored after its payload, so no power cut leaves it.
 
-use crate::access::PoolAccess;
+use crate::access::{OwnsPool, PoolAccess};
 use crate::call::InOneThread;
 use crate::error::{ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure};
 use crate::outbox::{AnyOutlet, NotNow, OutboxAction, Outlet, Queue};
@@ -184,7 +184,7 @@ where
         F: for<'a> FnOnce(&Tx<'a, M>) -> Result<R::At<'a>, pmem_tx::Error>,
     {
         let outlet = options.outlet.take();
-        Self::open_at(place, region, options, outlet, init)
+        Self::open_at(place, region, options, outlet, (), init)
     }
 }
 
@@ -218,7 +218,7 @@ where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
         let mut place = MaybeUninit::uninit();
-        Self::open_at(&mut place, region, options, env, init)?;
+        Self::open_at(&mut place, region, options, env, (), init)?;
         // SAFETY: invariant "Open in its place": `open_at` has written every field, and nothing
         // else refers to `place`.
         Ok(unsafe { place.assume_init() })
@@ -247,13 +247,17 @@ where
     /// Offers the messages that wait to the outlet again, for example when a radio is free.
     ///
     /// **Power loss**: they are sent again, with the same numbers. **Cost**: one or two stores when
-    /// all are sent. **Errors**: the outlet refuses a message again, or the runtime has stopped
-    /// while messages wait.
+    /// all are sent; before that a save, if the region is mirrored. **Errors**: the outlet refuses
+    /// a message again, the save has failed, or the runtime has stopped while messages wait. With
+    /// an async medium always, if messages wait: use [`Replay::drain_async`].
     pub fn drain(&mut self) -> Result<(), NotNow> {
         let Some(action) = self.resend else {
             return Ok(());
         };
         if self.check_running().is_err() {
+            return Err(NotNow);
+        }
+        if P::OUTPUT_WAITS || self.save_now().is_err() {
             return Err(NotNow);
         }
         // Kept messages are pending whatever number is committed.
@@ -266,16 +270,17 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: OwnsPool<'m, R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,
 {
     #[inline(always)]
-    fn open_at<'p, F>(
+    pub(crate) fn open_at<'p, F>(
         place: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         options: Options<'m>,
         mut env: E,
+        saver: P::Saver,
         init: F,
     ) -> Result<&'p mut Self, OpenFailure<'m, M>>
     where
@@ -285,7 +290,8 @@ where
         let at = place.as_mut_ptr();
         // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
         // Nothing reads it before it is written.
-        let pool = unsafe { &mut *(&raw mut (*at).pool).cast::<MaybeUninit<Pool<'m, R, M>>>() };
+        let pool =
+            unsafe { &mut *P::pool_in(&raw mut (*at).pool).cast::<MaybeUninit<Pool<'m, R, M>>>() };
         let Options {
             table: config,
             pool: pool_config,
@@ -325,10 +331,23 @@ where
             if planted!("nv-replay/reclaim-before-replay") {
                 pool.reclaim();
             }
+            let len = table.region.len();
+            // SAFETY: invariant "Open in its place": the pool is written, and these are all other
+            // fields.
+            let access = unsafe {
+                let access = &raw mut (*at).pool;
+                P::write_rest(access, saver, geo.len - Superblock::BYTES, len);
+                &mut *access
+            };
             if !planted!("nv-replay/outbox-not-drained-at-open") {
-                resend = table
-                    .send_pending(found.committed, &mut env, &mut sent)
-                    .map_err(OpenError::Damaged)?;
+                match table.send_pending(access, found.committed, &mut env, &mut sent) {
+                    Ok(waits) => resend = waits,
+                    Err(error) => {
+                        // SAFETY: written above, and the caller does not use `place`.
+                        unsafe { core::ptr::drop_in_place(access) };
+                        return Err(error);
+                    }
+                }
             }
             Ok((found, keep))
         };
@@ -365,7 +384,10 @@ where
             let region = core::mem::replace(&mut rt.table.region, Region::new(&mut []));
             // SAFETY: invariant "Open in its place": written above, and the caller does not use
             // `place`.
-            unsafe { core::ptr::drop_in_place(&raw mut rt.env) };
+            unsafe {
+                core::ptr::drop_in_place(&raw mut rt.env);
+                core::ptr::drop_in_place(&raw mut rt.pool);
+            };
             return Err(OpenFailure { error, region });
         }
         rt.check_live();
@@ -517,7 +539,7 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+impl<'m, R: Persist, M: Model, E: Outlet, P: OwnsPool<'m, R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,
 {
@@ -526,7 +548,7 @@ where
     ///
     /// **Power loss**: changes only scratch words. **Errors**: reachable data is damaged.
     pub fn audit(mut self) -> Result<(pmem_tx::Audit, Region<'m, M>), OpenFailure<'m, M>> {
-        match self.pool.audit() {
+        match self.pool.pool().audit() {
             Ok(a) => Ok((a, self.close())),
             Err(e) => Err(OpenFailure {
                 error: OpenError::Pool(e),
@@ -535,7 +557,8 @@ where
         }
     }
 
-    /// Closes the runtime and returns the region. Writes nothing.
+    /// Closes the runtime and returns the region. Writes nothing. Over a mirror, what was not saved
+    /// lies only in this region.
     pub fn close(self) -> Region<'m, M> {
         // Dropping the rest drops the pool, which has the other part of the region.
         self.table.region

@@ -34,13 +34,15 @@
 //! numbers are used (planted `kept-cleared-last`). Steps that send while messages are kept append
 //! to them, until the outbox is full: the step fails with `OutboxFull`, which is recorded.
 
-use crate::error::{Damage, Error};
+use crate::access::PoolAccess;
+use crate::error::{Damage, Error, OpenError};
 use crate::table::{Encode, OUTBOX, Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::Arg;
 use nvmem::persist::{Plain, from_bytes};
-use nvmem::{Invalid, Model, planted};
+use nvmem::{Invalid, Model, Persist, planted};
+use pmem_tx::Width;
 
 /// A message to the outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +120,14 @@ pub trait Outlet {
     #[doc(hidden)]
     fn discards(&self) -> bool {
         false
+    }
+}
+
+/// Takes no message: each is kept.
+pub(crate) struct KeepAll;
+impl Outlet for KeepAll {
+    fn send(&mut self, _: &Message<'_>) -> Result<(), NotNow> {
+        Err(NotNow)
     }
 }
 
@@ -382,22 +392,36 @@ impl<'m, M: Model> Table<'m, M> {
         Ok(refused.is_some())
     }
 
-    /// Sends the messages that an open finds pending, as [`Table::drain`] does. Drops them if the
-    /// environment has no outlet. Returns the action that offers again those that wait.
+    /// Sends the messages that an open finds pending, as [`Table::drain`] does, when they are
+    /// durable. Drops them if the environment has no outlet. Returns the action that offers again
+    /// those that wait.
     ///
-    /// **Errors**: the outbox is damaged.
+    /// **Errors**: the outbox is damaged; a save has failed.
     #[inline(always)]
-    pub(crate) fn send_pending<E: Outlet>(
+    pub(crate) fn send_pending<R: Persist, E: Outlet, P: PoolAccess<R, M>>(
         &self,
+        access: &mut P,
         committed: u32,
         env: &mut E,
         sent: &mut u32,
-    ) -> Result<Option<OutboxAction<M>>, Damage> {
+    ) -> Result<Option<OutboxAction<M>>, OpenError>
+    where
+        M::Unit: Width,
+    {
         if env.discards() {
             self.drop_messages(committed);
             return Ok(None);
         }
-        let waits = self.drain(committed, sent, &mut |m| env.send(m))?;
+        let saved = P::OUTPUT_WAITS || planted!("nv-replay/open-sends-unsaved");
+        if P::MIRRORED && !saved && self.pending(committed).is_some() {
+            access.durable().map_err(|_| OpenError::Medium)?;
+        }
+        let waits = if P::OUTPUT_WAITS {
+            self.drain(committed, sent, &mut |_| Err(NotNow))
+        } else {
+            self.drain(committed, sent, &mut |m| env.send(m))
+        };
+        let waits = waits.map_err(OpenError::Damaged)?;
         Ok(waits.then_some(outbox_action))
     }
 
@@ -460,10 +484,16 @@ impl<'m, M: Model> Table<'m, M> {
     /// count with it.
     #[inline(always)]
     pub(crate) fn retire_outbox(&self, seq: u32) {
-        // A table without an outbox has a run's state there, whose number may be `seq`.
-        if self.load(OUTBOX) >> (Self::UNIT as u32 * 4) == seq {
+        if self.head_belongs_to(seq) {
             self.retire_head()
         }
+    }
+
+    /// Whether the head carries this number. A table without an outbox has a run's state there,
+    /// which may carry it, too.
+    #[inline(always)]
+    pub(crate) fn head_belongs_to(&self, seq: u32) -> bool {
+        self.load(OUTBOX) >> (Self::UNIT as u32 * 4) == seq
     }
 
     #[cold]

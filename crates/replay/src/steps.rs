@@ -344,7 +344,7 @@ where
         if planted!("nv-replay/turn-sends-early") {
             let seq = self.pool.context().next_seq();
             self.queue.stage(&self.table, seq);
-            self.send_committed(seq);
+            let _ = self.show_committed(seq);
         }
         let open = self.pool.context().resume(self.queue.judge())?;
         let ready = open.prepare();
@@ -357,8 +357,7 @@ where
         }
         l.write_next(&self.table, seq);
         ready.committed();
-        self.send_committed(seq);
-        Ok(())
+        self.show_committed(seq)
     }
 
     /// [`Replay::commit_turn`] with a join.
@@ -371,8 +370,7 @@ where
         join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
     ) -> Result<(), Error> {
         let seq = self.commit_by(join, |table, seq| l.write_next(table, seq))?;
-        self.send_committed(seq);
-        Ok(())
+        self.show_committed(seq)
     }
 }
 

@@ -276,9 +276,22 @@ impl<'m, M: Model> Table<'m, M> {
     /// **Cost**: one store; two more once in 32,768 calls (once in 128 on 16-bit units).
     #[inline(always)]
     pub fn write_next_state(&self, at: usize, mark: u32, counter: u32) {
-        // Only there the upper counter is another one, or has another value.
-        let carries = counter & (Self::LOW >> 1) == 0;
-        self.store_state(at, mark, counter, carries)
+        self.store_state(at, mark, counter, Self::carries(counter))
+    }
+
+    /// [`Table::write_next_state`] for a counter that does not [carry](Table::carries).
+    ///
+    /// **Cost**: one store.
+    #[inline(always)]
+    pub fn write_start(&self, at: usize, mark: u32, counter: u32) {
+        self.store_state(at, mark, counter, false)
+    }
+
+    /// Whether the upper counter is another one than that of the counter before this one, or has
+    /// another value. True for 0.
+    #[inline(always)]
+    pub fn carries(counter: u32) -> bool {
+        counter & (Self::LOW >> 1) == 0
     }
 
     #[inline(always)]
@@ -491,6 +504,13 @@ impl<M: Model> Table<'_, M> {
             0x0020_0000..LOW32 + 1
         };
         counts.contains(&(header ^ Self::tag(seq)))
+    }
+
+    /// Whether the bits of `header` that hold a record's sequence number are those of `seq`. True
+    /// for each header of which [`Table::has_seq`] is.
+    #[inline(always)]
+    pub fn has_tag(header: u32, seq: u32) -> bool {
+        header ^ Self::tag(seq) <= if Self::NARROW { LOW16 } else { LOW32 }
     }
 
     /// Encodes the words of a record, without its sequence number. If not `short`, the length has a

@@ -53,6 +53,9 @@
 
 use crate::access::PoolAccess;
 use crate::error::{ConfigItem, Damage, Error, OpenError, OpenFailure};
+#[cfg(feature = "async")]
+use crate::mirrored::AsyncMirrored;
+use crate::mirrored::Mirrored;
 use crate::open::{self, Options, Replay, ScanResult};
 use crate::outbox::{AnyOutlet, Outlet, Queue};
 use crate::signature::Twins;
@@ -62,6 +65,9 @@ use crate::table::{
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+#[cfg(feature = "async")]
+use nvmem::at_rest::AsyncSave;
+use nvmem::at_rest::{RestingRegion, Save};
 use nvmem::cross::Ret;
 use nvmem::superblock::{self, Superblock};
 use nvmem::{InOrder32, Model, Persist, Region, planted};
@@ -98,7 +104,7 @@ use pmem_tx::{
 ///
 /// writer.step(&mut *board.borrow_mut(), |tx, sent, mut board| {
 ///     *sent.get_mut(tx)? += 1;
-///     board.get_mut(tx)?.letter = Some(PBox::new(*b"Hi!\0", tx)?);
+///     board.get_mut(tx)?.letter = Some(PBox::new(tx, *b"Hi!\0")?);
 ///     Ok(())
 /// })
 /// .map_err(|failed| failed.error)?;
@@ -125,6 +131,15 @@ pub struct Threads<'m, T: Roots, M = InOrder32> {
 /// The runtime of one thread: a [`Replay`] whose pool others share.
 pub type Thread<'c, R, M = InOrder32, E = AnyOutlet<'c>> = Replay<'c, R, M, E, Member<'c, R, M>>;
 
+/// The runtime of one thread over a mirror: see [`Place::open_mirrored`].
+pub type MirroredThread<'c, R, S, M = InOrder32, E = AnyOutlet<'c>> =
+    Replay<'c, R, M, E, Mirrored<Member<'c, R, M>, S>>;
+
+/// The runtime of one task over a mirror with an async medium: see [`Place::open_mirrored_async`].
+#[cfg(feature = "async")]
+pub type AsyncMirroredThread<'c, R, S, M = InOrder32, E = AnyOutlet<'c>> =
+    Replay<'c, R, M, E, AsyncMirrored<Member<'c, R, M>, S>>;
+
 /// A thread's place: its table, its context and its root. It becomes a [`Thread`] when it is
 /// opened.
 ///
@@ -133,6 +148,9 @@ pub type Thread<'c, R, M = InOrder32, E = AnyOutlet<'c>> = Replay<'c, R, M, E, M
 pub struct Place<'c, R, M = InOrder32> {
     table: Table<'c, M>,
     member: Member<'c, R, M>,
+    /// Bytes of the threads' region before the pool, and in all.
+    before_pool: usize,
+    len: usize,
 }
 
 /// The part of a shared pool that belongs to a [`Thread`].
@@ -202,6 +220,9 @@ where
     fn restarted(&mut self) -> Result<(), pmem_tx::OpenError> {
         Ok(())
     }
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
+        M::section(|| f(self.context.resting()))
+    }
 }
 
 /// Tuples of the threads' roots. Sealed by its hidden method.
@@ -224,6 +245,7 @@ impl<S: SharedRoots, C: PlacesOf> ThreadRoots for Sharing<S, C> {}
 pub(crate) struct Parts<'c, 't, M> {
     region: &'t Region<'c, M>,
     geo: Geometry,
+    tables: usize,
     /// The session number of the first thread.
     session: u32,
     replaying: &'c Cell<u8>,
@@ -245,6 +267,8 @@ impl<'c, M: Model> Parts<'c, '_, M> {
                 replaying: self.replaying,
                 counted: self.with_records >> n & 1 != 0,
             },
+            before_pool: stride(&self.geo) * self.tables,
+            len: self.region.len(),
         }
     }
 }
@@ -468,6 +492,7 @@ where
         let parts = Parts {
             region: &self.region,
             geo: self.geo,
+            tables: C::COUNT,
             session,
             replaying: &self.replaying,
             with_records,
@@ -502,9 +527,61 @@ where
     pub fn open_with<E: Outlet>(
         self,
         options: Options<'_>,
-        mut env: E,
+        env: E,
     ) -> Result<Thread<'c, R, M, E>, OpenError> {
-        let Place { mut table, member } = self;
+        self.open_by(options, env, |member, _, _| member)
+    }
+
+    /// Like [`Place::open_with`], for threads whose region lies in RAM and is kept on a medium: see
+    /// [`Replay::open_mirrored`](crate::Replay::open_mirrored). `saver` is shared by all threads:
+    /// tasks of one thread pass `&Shared` ([`nvmem::at_rest::Shared`]). Threads that preempt each
+    /// other pass a [`Save`] around a mutex of theirs.
+    ///
+    /// A save holds the region at one instant, with the commits of all threads. Open transactions
+    /// of other threads are saved with their journals, so the next open undoes them.
+    ///
+    /// **Errors**: those of [`Place::open`]; [`OpenError::Medium`].
+    pub fn open_mirrored<E: Outlet, S: Save>(
+        self,
+        saver: S,
+        options: Options<'_>,
+        env: E,
+    ) -> Result<MirroredThread<'c, R, S, M, E>, OpenError> {
+        self.open_by(options, env, |member, before, len| {
+            Mirrored::new(member, saver, before, len)
+        })
+    }
+
+    /// Like [`Place::open_mirrored`], for a medium with an async driver: see
+    /// [`Replay::open_mirrored_async`](crate::Replay::open_mirrored_async). **Errors**: those of
+    /// [`Place::open`].
+    #[cfg(feature = "async")]
+    pub fn open_mirrored_async<E: Outlet, S: AsyncSave>(
+        self,
+        saver: S,
+        options: Options<'_>,
+        env: E,
+    ) -> Result<AsyncMirroredThread<'c, R, S, M, E>, OpenError> {
+        self.open_by(options, env, |member, before, len| {
+            AsyncMirrored::new(member, saver, before, len)
+        })
+    }
+
+    /// Opens with the pool that `access` makes of the member, the bytes of the region before its
+    /// pool, and those of all.
+    #[inline(always)]
+    fn open_by<E: Outlet, P: PoolAccess<R, M>>(
+        self,
+        options: Options<'_>,
+        mut env: E,
+        access: impl FnOnce(Member<'c, R, M>, usize, usize) -> P,
+    ) -> Result<Replay<'c, R, M, E, P>, OpenError> {
+        let Place {
+            mut table,
+            member,
+            before_pool,
+            len,
+        } = self;
         let Options {
             version,
             update,
@@ -524,11 +601,10 @@ where
                 return Err(OpenError::Keep(Error::WrongPool));
             }
         }
+        let mut pool = access(member, before_pool, len);
         let (mut sent, mut resend) = (0, None);
         if !planted!("nv-replay/thread-keeps-its-messages") {
-            resend = table
-                .send_pending(found.committed, &mut env, &mut sent)
-                .map_err(OpenError::Damaged)?;
+            resend = table.send_pending(&mut pool, found.committed, &mut env, &mut sent)?;
         }
         let mut rt = Replay {
             table,
@@ -538,7 +614,7 @@ where
             divergence: None,
             twins: Twins::new(),
             innermost_loop: 0,
-            pool: member,
+            pool,
             env,
             sent,
             queue: Queue::new(),

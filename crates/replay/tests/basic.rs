@@ -85,9 +85,9 @@ fn a_program_runs_once() {
 fn handles_cross_steps_and_reboots() {
     fn program(rt: &mut Rt<'_>, until: u32) -> Result<u32, Error> {
         let mut a =
-            rt.step_own::<_, Held<Node>>((), |tx, _, ()| PBox::new(Node { v: 3, next: None }, tx))?;
+            rt.step_own::<_, Held<Node>>((), |tx, _, ()| PBox::new(tx, Node { v: 3, next: None }))?;
         let b =
-            rt.step_own::<_, Held<Node>>((), |tx, _, ()| PBox::new(Node { v: 4, next: None }, tx))?;
+            rt.step_own::<_, Held<Node>>((), |tx, _, ()| PBox::new(tx, Node { v: 4, next: None }))?;
         let v = rt.step(a.lend(), |tx, _, mut a| {
             a.get_mut(tx)?.v += 10;
             Ok(a.get(tx).v)
@@ -162,7 +162,7 @@ fn a_failed_step_is_recorded() {
         let e = Error::from(r.unwrap_err());
         assert_eq!(e, Error::Aborted(77));
         let r = rt.step((), |tx, _, ()| {
-            let _ = PBox::new([0u64; 1000], tx)?;
+            let _ = PBox::new(tx, [0u64; 1000])?;
             Ok(())
         });
         let e = Error::from(r.unwrap_err());

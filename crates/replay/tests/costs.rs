@@ -106,7 +106,7 @@ where
         "a change is logged: content, two units; and one commits it all"
     );
     let mut h = r
-        .step_own::<_, H<M>>((), |tx, _, ()| PBox::new(5, tx))
+        .step_own::<_, H<M>>((), |tx, _, ()| PBox::new(tx, 5))
         .unwrap();
     assert_eq!(
         Count::of(|| r.step(h.lend(), |_, _, _| Ok(())).unwrap()).0,

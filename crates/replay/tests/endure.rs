@@ -62,7 +62,7 @@ where
             Ok(())
         })?,
         2 => {
-            let h = rt.step_own::<_, Held<u64, M::Unit>>(n, |tx, _, n| PBox::new(n.into(), tx))?;
+            let h = rt.step_own::<_, Held<u64, M::Unit>>(n, |tx, _, n| PBox::new(tx, n.into()))?;
             let v = rt.step(h, |tx, _, h| h.into_inner(tx))?;
             assert_eq!(v, u64::from(n));
         }

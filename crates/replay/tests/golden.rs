@@ -34,7 +34,7 @@ where
         .unwrap();
     let h = rt
         .named(2)
-        .step_own::<_, (Held<u32, M::Unit>, u16)>(7u8, |tx, _, _| Ok((PBox::new(1, tx)?, 0x5555)))
+        .step_own::<_, (Held<u32, M::Unit>, u16)>(7u8, |tx, _, _| Ok((PBox::new(tx, 1)?, 0x5555)))
         .unwrap();
     let f = rt
         .named(3)
@@ -205,12 +205,12 @@ where
     let mut two = two.open(Options::default()).unwrap();
     let h = two
         .named(1)
-        .step_own::<_, Held<u32, M::Unit>>((), |tx, _, ()| PBox::new(0x7777, tx))
+        .step_own::<_, Held<u32, M::Unit>>((), |tx, _, ()| PBox::new(tx, 0x7777))
         .unwrap();
     drop(h);
     let h = one
         .named(2)
-        .step_own::<_, Held<u32, M::Unit>>((), |tx, _, ()| PBox::new(0x8888, tx))
+        .step_own::<_, Held<u32, M::Unit>>((), |tx, _, ()| PBox::new(tx, 0x8888))
         .unwrap();
     one.named(3)
         .step((&mut key, h), |tx, mine, (mut shared, h)| {

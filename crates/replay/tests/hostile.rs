@@ -60,7 +60,7 @@ fn program<M: Model>(rt: &mut Rt<'_, M>, until: u32) -> Result<(), Error>
 where
     M::Unit: Width,
 {
-    let mut h = rt.step_own::<_, Held<u64, M::Unit>>((), |tx, _, ()| PBox::new(5, tx))?;
+    let mut h = rt.step_own::<_, Held<u64, M::Unit>>((), |tx, _, ()| PBox::new(tx, 5))?;
     let b = rt.record(true)?;
     rt.each_with(0..4, (until, &mut h), |rt, i, (until, mut h)| {
         if i == until {
@@ -167,7 +167,7 @@ where
 {
     type Two<U> = (Held<u64, U>, Held<u64, U>);
     let (a, mut b) =
-        rt.step_own::<_, Two<M::Unit>>((), |tx, _, ()| Ok((PBox::new(5, tx)?, PBox::new(6, tx)?)))?;
+        rt.step_own::<_, Two<M::Unit>>((), |tx, _, ()| Ok((PBox::new(tx, 5)?, PBox::new(tx, 6)?)))?;
     if until == 0 {
         return Ok(());
     }
@@ -199,7 +199,7 @@ where
         *n.get_mut(tx)? += 1;
         match shared.get_mut(tx)?.child.take() {
             Some(child) => Ok(child),
-            None => PBox::new(1, tx),
+            None => PBox::new(tx, 1),
         }
     })?;
     rt.step(h, |tx, _, h| h.into_inner(tx))?;

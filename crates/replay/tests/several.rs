@@ -113,7 +113,7 @@ fn a_handle_of_another_thread_is_refused() {
     let mut one = one.open(Options::default()).unwrap();
     let mut two = two.open(Options::default()).unwrap();
     let h = one
-        .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(5, tx))
+        .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 5))
         .unwrap();
     let back = two.step(h, |tx, _, h| h.into_inner(tx)).err().unwrap();
     assert_eq!(back.error, Error::WrongPool);
@@ -180,7 +180,7 @@ fn a_step_gives_its_key_back() {
     // The slow path: a result with a handle.
     let h = one.step_own::<_, Held<u32>>(&mut key, |tx, _, mut board| {
         board.get_mut(tx)?.n += 1;
-        PBox::new(1, tx)
+        PBox::new(tx, 1)
     });
     let h = h.map_err(Error::from).unwrap();
     let r = one.step((&mut key, h), |tx, _, (board, h)| {
@@ -226,12 +226,12 @@ fn an_argument_in_use_is_not_entered() {
     let probe = |in_use| Probe { in_use, log: &log };
     let r = one.step(probe(true), |_, _, ()| Ok(()));
     assert_eq!(r.err().map(|e| e.error), Some(Error::KeyInUse));
-    let r = one.step_own::<_, Held<u32>>(probe(true), |tx, _, ()| PBox::new(1, tx));
+    let r = one.step_own::<_, Held<u32>>(probe(true), |tx, _, ()| PBox::new(tx, 1));
     assert_eq!(r.err().map(|e| e.error), Some(Error::KeyInUse));
     assert!(log.borrow().is_empty(), "{log:?}");
     one.step(probe(false), |_, _, ()| Ok(())).ok().unwrap();
     assert_eq!(log.take(), ["enter", "ended"]);
-    let r = one.step_own::<_, Held<u32>>(probe(false), |tx, _, ()| PBox::new(1, tx));
+    let r = one.step_own::<_, Held<u32>>(probe(false), |tx, _, ()| PBox::new(tx, 1));
     assert!(r.is_ok());
     assert_eq!(log.take(), ["enter", "ended"]);
 }
@@ -239,7 +239,7 @@ fn an_argument_in_use_is_not_entered() {
 /// Loses an object: its record is gone with its iteration.
 fn lose(rt: &mut nv_replay::Thread<'_, u32>) {
     let r = rt.each(0..1, |rt, _| {
-        let _ = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(1, tx))?;
+        let _ = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 1))?;
         Ok(())
     });
     r.unwrap();
@@ -254,7 +254,7 @@ fn the_last_thread_reclaims_and_a_reserved_place_does_not_count() {
     let mut two = two.open(Options::default()).unwrap();
     lose(&mut one);
     let kept = two
-        .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(2, tx))
+        .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 2))
         .unwrap();
     // The records of both own it, or nobody does.
     drop(kept);
@@ -277,7 +277,7 @@ fn the_last_thread_reclaims_and_a_reserved_place_does_not_count() {
     let mut two = two.open(Options::default()).unwrap();
     assert!(!two.is_live());
     let kept = two
-        .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(2, tx))
+        .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 2))
         .unwrap();
     assert!(two.is_live());
     let read = two.step(kept, |tx, _, kept| kept.into_inner(tx));
@@ -329,7 +329,7 @@ fn records_are_kept_unless_a_later_one_has_consumed_a_handle() {
         let ((one, ..), _) = all.share().unwrap();
         let mut one = one.open(version(1, Update::Refuse)).unwrap();
         let h = one
-            .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(4, tx))
+            .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 4))
             .unwrap();
         if consume {
             one.step(h, |tx, _, h| h.into_inner(tx)).ok().unwrap();
@@ -346,7 +346,7 @@ fn records_are_kept_unless_a_later_one_has_consumed_a_handle() {
         let mut one = kept.unwrap();
         assert!(!one.is_live());
         let h = one
-            .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(4, tx))
+            .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 4))
             .unwrap();
         assert!(one.is_live());
         let four = one
@@ -455,9 +455,9 @@ where
             for place in [one, two] {
                 s.spawn(move || {
                     let mut rt: One<'_, M> = place.open(Options::default()).unwrap();
-                    let mut mine = rt.step_own::<_, Handle<M>>((), |tx, _, ()| PBox::new(1, tx))?;
+                    let mut mine = rt.step_own::<_, Handle<M>>((), |tx, _, ()| PBox::new(tx, 1))?;
                     rt.each(0..2, |rt, i| {
-                        let lost = rt.step_own::<_, Handle<M>>(i, |tx, _, i| PBox::new(i, tx))?;
+                        let lost = rt.step_own::<_, Handle<M>>(i, |tx, _, i| PBox::new(tx, i))?;
                         drop(lost);
                         Ok(())
                     })
@@ -466,7 +466,7 @@ where
                     let r = rt.step((board, mine.lend()), |tx, n, (mut board, mut mine)| {
                         *mine.get_mut(tx)? += 1;
                         *n.get_mut(tx)? += 1;
-                        let new = PBox::new(*n.get(tx), tx)?;
+                        let new = PBox::new(tx, *n.get(tx))?;
                         if let Some(old) = board.get_mut(tx)?.replace(new) {
                             old.into_inner(tx)?;
                         }
@@ -518,7 +518,7 @@ fn adoptions_exclude_each_other() {
         let ((one, two), _) = all.share().unwrap();
         for place in [one, two] {
             let mut rt = place.open(Options::default()).unwrap();
-            let h = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(5, tx));
+            let h = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 5));
             assert!(h.is_ok());
         }
         assert_eq!(EXCLUSIVE.get(), adopted);

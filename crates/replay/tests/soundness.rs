@@ -528,7 +528,7 @@ fn a_handle_goes_to_another_runtime() {
     let mut one = runtime(256);
     let mut two = runtime(256);
     let make = |rt: &mut Rt, n: u32| {
-        rt.step_own::<_, Held<u32>>(n, |tx, _, n| PBox::new(n, tx))
+        rt.step_own::<_, Held<u32>>(n, |tx, _, n| PBox::new(tx, n))
             .unwrap()
     };
     let (mut mine, mut others) = (make(&mut one, 7), make(&mut two, 8));

@@ -119,7 +119,7 @@ fn a_handle_is_lent_to_every_turn() {
     let mut rt = open(Region::new(&mut m));
     for _ in 0..2 {
         let mut h = rt
-            .step_own::<_, H>((), |tx, _, ()| PBox::new(5, tx))
+            .step_own::<_, H>((), |tx, _, ()| PBox::new(tx, 5))
             .unwrap();
         rt.each_step(0..3, (h.lend(), 7), |tx, sum, _, (mut h, k)| {
             *h.get_mut(tx)? += k;
@@ -135,10 +135,10 @@ fn a_handle_is_lent_to_every_turn() {
     let mut m = memory();
     let mut rt = open(Region::<InOrder32>::new(&mut m));
     let mut h = rt
-        .step_own::<_, H>((), |tx, _, ()| PBox::new(5, tx))
+        .step_own::<_, H>((), |tx, _, ()| PBox::new(tx, 5))
         .unwrap();
     let mut rt = reboot(rt);
-    let again = rt.step_own::<_, H>((), |tx, _, ()| PBox::new(5, tx));
+    let again = rt.step_own::<_, H>((), |tx, _, ()| PBox::new(tx, 5));
     let refused = rt.each_step(0..3, h.lend(), |_, _, _, _| Ok(()));
     assert_eq!(refused, Err(Error::WrongPool));
     rt.each_step(0..3, again.unwrap().lend(), |_, _, _, _| Ok(()))

@@ -142,7 +142,7 @@ where
 {
     let env = *rt.env();
     for i in 0..case.boxes {
-        let h = rt.step_own::<_, Handle<M>>(i, |tx, _, i| PBox::new(content(i), tx))?;
+        let h = rt.step_own::<_, Handle<M>>(i, |tx, _, i| PBox::new(tx, content(i)))?;
         let n = {
             let key = &mut *board.lock(env.wait);
             rt.step((h, key), |tx, mine, (h, mut board)| {
@@ -164,7 +164,7 @@ where
     // Each iteration loses two handles.
     rt.each(0..case.lost, |rt, i| {
         let _lost = rt.step_own::<_, (Handle<M>, Handle<M>)>(i, |tx, _, i| {
-            Ok((PBox::new(content(i), tx)?, PBox::new(content(i), tx)?))
+            Ok((PBox::new(tx, content(i))?, PBox::new(tx, content(i))?))
         })?;
         let env = rt.env();
         env.hold();
@@ -216,7 +216,7 @@ where
                 strokes: 0,
                 color: Color::Blue,
             };
-            PBox::new(pen, tx)
+            PBox::new(tx, pen)
         })?),
         false => None,
     };

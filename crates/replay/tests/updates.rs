@@ -110,7 +110,7 @@ fn a_handle_of_another_life_is_refused() {
     let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
     let make = |rt: &mut Rt<'_>| {
         rt.named(1)
-            .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(7u32, tx))
+            .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 7u32))
             .unwrap()
     };
     let old = make(&mut rt);
@@ -144,8 +144,8 @@ fn a_handle_of_another_life_is_refused() {
 #[test]
 fn the_same_step_with_another_handle_is_divergence() {
     fn program(rt: &mut Rt<'_>, swapped: bool) -> Result<u32, Error> {
-        let a = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(7u32, tx))?;
-        let b = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(8u32, tx))?;
+        let a = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 7u32))?;
+        let b = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 8u32))?;
         let (gone, keep) = if swapped { (b, a) } else { (a, b) };
         let moved = rt.step_own::<_, Held<u32>>(gone, |_, _, g| Ok(g))?;
         rt.step((keep, moved), |tx, _, (mut a, mut b)| {
@@ -180,7 +180,7 @@ fn no_other_handle_is_taken_for_the_recorded_one() {
         for i in 0..N {
             let held = rt
                 .named(i as u32)
-                .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(7u32, tx))?;
+                .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 7u32))?;
             all.push(held);
         }
         rt.step(all.swap_remove(which), |tx, _, h| h.into_inner(tx))?;

@@ -31,7 +31,7 @@ fn program(rt: &mut Rt<'_>) -> Result<[Option<u32>; 3], Error> {
     let before = n(rt)?;
     let held = rt.step_own::<_, Held<u32>>((), |tx, top, ()| {
         top.get_mut(tx)?.n = 1;
-        PBox::new(5u32, tx)
+        PBox::new(tx, 5u32)
     })?;
     let between = n(rt)?;
     rt.step(held, |tx, top, b| {
@@ -61,7 +61,7 @@ fn nothing_is_stored() {
     let seen = observe(&stores, || rt.view(|tx, top| top.get(tx).n));
     assert_eq!((seen, stores.0.get()), (Ok(Some(6)), 0));
     // An allocation in `view` is undone.
-    rt.view(|tx, _| PBox::new(9u32, tx).map(|_| ()).unwrap())
+    rt.view(|tx, _| PBox::new(tx, 9u32).map(|_| ()).unwrap())
         .unwrap();
     let mut rt = open(rt.close());
     assert_eq!(program(&mut rt), Ok([None, None, Some(6)]));

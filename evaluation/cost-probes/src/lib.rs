@@ -35,7 +35,7 @@ where
         Ok(Top {
             eight: 0,
             sixty_four: [0; 8],
-            cell: Some(Ptr::new(1, tx)?),
+            cell: Some(Ptr::new(tx, 1)?),
         })
     })
     .map_err(|e| panic!("a blank region is formatted: {}", e.error))

@@ -8,17 +8,13 @@
 //!   no operation may fail. Three chips: words that are written whole or not at all; words with any
 //!   bytes that read the same each time; words that may read differently each time.
 
-use core::pin::pin;
-use core::task::{Context, Poll, Waker};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
-use embedded_storage_async::nor_flash::{NorFlash as _, ReadNorFlash as _};
 use nvmem::Record;
 use nvmem::device::{Contract, Torn};
+use peer_eval::{Pages, SECTOR, WordNor, now};
 use powerfail::{Chip, Device, Explore, Simulated, SpiNor, World, explore, measure};
 use sequential_storage::cache::Cache;
 use sequential_storage::map::{MapConfig, MapStorage};
-
-const SECTOR: usize = 4096;
 
 /// The value that is kept. The first word counts the updates.
 type Value = [u32; 4];
@@ -52,18 +48,6 @@ impl Chip for StableNor {
     };
 }
 
-/// Flash with words of 4 bytes, each of which is written whole or not at all.
-enum WordNor {}
-impl Chip for WordNor {
-    const CONTRACT: Contract = Contract {
-        name: "word-nor",
-        write_size: 4,
-        unit: 4,
-        torn: Torn::Prefix,
-        ..SpiNor::CONTRACT
-    };
-}
-
 /// One boot: opens the store, says which value it has, and does updates as long as `more` says so.
 trait Store {
     const NAME: &'static str;
@@ -71,14 +55,6 @@ trait Store {
     const SECTORS: usize = 4;
     const BYTES: u32 = (Self::SECTORS * SECTOR) as u32;
     fn boot<C: Chip>(flash: &mut Device<'_, C>, updates: impl FnMut(u32) -> bool);
-}
-
-/// All futures here are ready at once.
-fn now<F: Future>(f: F) -> F::Output {
-    match pin!(f).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(v) => v,
-        Poll::Pending => unreachable!("a simulated chip never waits"),
-    }
 }
 
 struct OwnRecord;
@@ -112,44 +88,14 @@ impl Store for SequentialStorage {
 
 struct Ekv;
 
-/// The chip as ekv's pages.
-struct Pages<'a, 'r, C>(&'a mut Device<'r, C>);
-impl<C: Chip> ekv::flash::Flash for Pages<'_, '_, C> {
-    type Error = powerfail::Misused;
-    fn page_count(&self) -> usize {
-        Ekv::SECTORS
-    }
-    async fn erase(&mut self, page: ekv::flash::PageID) -> Result<(), Self::Error> {
-        let at = (page.index() * SECTOR) as u32;
-        self.0.erase(at, at + SECTOR as u32).await
-    }
-    async fn read(
-        &mut self,
-        page: ekv::flash::PageID,
-        at: usize,
-        data: &mut [u8],
-    ) -> Result<(), Self::Error> {
-        self.0.read((page.index() * SECTOR + at) as u32, data).await
-    }
-    async fn write(
-        &mut self,
-        page: ekv::flash::PageID,
-        at: usize,
-        data: &[u8],
-    ) -> Result<(), Self::Error> {
-        self.0
-            .write((page.index() * SECTOR + at) as u32, data)
-            .await
-    }
-}
-
 impl Store for Ekv {
     const NAME: &'static str = "ekv";
     const SECTORS: usize = 32;
     fn boot<C: Chip>(flash: &mut Device<'_, C>, mut next: impl FnMut(u32) -> bool) {
         // The seed chooses the first page; the same one in each boot, so that runs repeat.
         let config = ekv::Config::default();
-        let database = ekv::Database::<_, NoopRawMutex>::new(Pages(flash), config);
+        let database =
+            ekv::Database::<_, NoopRawMutex>::new(Pages::<_, { Ekv::SECTORS }>(flash), config);
         if now(database.mount()).is_err() {
             // What its documentation tells to do with a blank flash.
             now(database.format()).expect("formats");

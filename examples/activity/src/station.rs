@@ -123,7 +123,7 @@ pub fn learn<'p>(
     *counter = sum.ok_or(tx.abort(COUNTER_FULL))?;
     let first = s.model.get_mut()?;
     let next = first.take();
-    *first = Some(PBox::new(LearntLesson { next, lesson }, tx)?);
+    *first = Some(PBox::new(tx, LearntLesson { next, lesson })?);
     Ok(())
 }
 
@@ -155,7 +155,7 @@ pub fn recognise<'p>(
         let mut entries = [LogEntry::NONE; RESULTS_PER_PAGE];
         entries[0] = LogEntry::new(recognition);
         let next = first.take();
-        *first = Some(PBox::new(Page { next, entries }, tx)?);
+        *first = Some(PBox::new(tx, Page { next, entries })?);
     } else if let Some(mut page) = s.log.follow() {
         *page.fields().entries.at_mut(place)? = LogEntry::new(recognition);
     }

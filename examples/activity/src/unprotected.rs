@@ -17,7 +17,7 @@ pub struct Unprotected<'a, 'p> {
 impl<'a, 'p> Unprotected<'a, 'p> {
     /// Allocates a new station.
     pub fn new(tx: &'a Tx<'p, Fram>) -> Result<Self, Error> {
-        let station = PBox::new(Station::new(), tx)?;
+        let station = PBox::new(tx, Station::new())?;
         Ok(Unprotected { tx, station })
     }
 

@@ -157,6 +157,7 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
         depth: Some(0),
         first_only: true,
         most: 1,
+        sample: None,
     };
     let own = Case {
         rounds: 0,
@@ -167,8 +168,9 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
     Ok(few != more && more < SHORT)
 }
 
-/// The group whose scenarios are threads that share a pool.
-const THREADS: &str = "threads";
+/// Groups whose figures also have keys of their own, which begin with the group's name: threads that
+/// share a pool, and programs whose region is mirrored to a medium.
+const APART: [&str; 2] = ["threads", "mirror"];
 
 /// The figures of a campaign: key and number.
 pub type Figures = BTreeMap<String, f64>;
@@ -196,10 +198,6 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
         put("boots", sum(|e| e.boots));
         put("failures", sum(|e| e.failures));
         put("interrupts", sum(|e| e.interrupts));
-        let threads: Vec<_> = (mine.iter())
-            .filter(|j| j.0.source.group == THREADS)
-            .map(|j| &j.1.explored)
-            .collect();
         let captured = |f: fn(&Explored) -> u64| {
             let of = mine
                 .iter()
@@ -210,10 +208,14 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             put("checkpoint.cuts", captured(|e| e.cuts));
             put("checkpoint.failures", captured(|e| e.failures));
         }
-        let of = |f: fn(&Explored) -> u64| threads.iter().map(|e| f(e)).sum::<u64>() as f64;
-        if of(|e| e.cuts) > 0.0 {
-            for (key, v) in [("cuts", of(|e| e.cuts)), ("failures", of(|e| e.failures))] {
-                out.insert(format!("threads.{name}.{key}"), v);
+        for group in APART {
+            let own = mine.iter().filter(|j| j.0.source.group == group);
+            let own: Vec<_> = own.map(|j| &j.1.explored).collect();
+            let of = |f: fn(&Explored) -> u64| own.iter().map(|e| f(e)).sum::<u64>() as f64;
+            if of(|e| e.cuts) > 0.0 {
+                for (key, v) in [("cuts", of(|e| e.cuts)), ("failures", of(|e| e.failures))] {
+                    out.insert(format!("{group}.{name}.{key}"), v);
+                }
             }
         }
         let mut put = |key: &str, v: f64| out.insert(format!("machine.{name}.{key}"), v);

@@ -87,6 +87,9 @@ pub struct Limits {
     pub first_only: bool,
     /// The largest number of states to boot.
     pub most: u64,
+    /// Where the last cut leaves more states than take [`ENOUGH`] instructions, a sample of them is
+    /// booted, which this number selects. `None`: all are.
+    pub sample: Option<u64>,
 }
 
 /// What was wrong after the cuts.
@@ -179,6 +182,9 @@ const TORN_SHARE: u128 = 4;
 /// Instructions after which an exploration without a given depth ends: seconds of a scenario, so
 /// that all of them take less than 40 minutes on two cores.
 const LONG: u64 = 500_000_000;
+/// With a sample: about so many instructions for the states that the last of several cuts leaves.
+/// A second or so.
+const ENOUGH: u64 = 20_000_000;
 /// One boot in this many is made twice.
 const BOOTED_TWICE: u64 = 8;
 /// Of the cuts in the first run, this many are made by stopping the machine there; without a given
@@ -227,6 +233,11 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
         bail!("{}: it explored nothing", case.name);
     }
     Ok(e.out)
+}
+
+/// Of so many states, which take so many instructions each, one in this many is booted.
+fn share(each: u64, states: usize) -> u64 {
+    (each * states as u64).div_ceil(ENOUGH).max(1)
 }
 
 struct Explorer<'a> {
@@ -381,8 +392,18 @@ impl Explorer<'_> {
     fn search(&mut self, first: Vec<Pending>, reach: &Limits) -> Result<()> {
         let mut open = first;
         let mut depth = 1;
+        let mut led_to = 0;
         loop {
             let last = reach.depth == Some(depth);
+            if let (true, 2.., Some(sample)) = (last, depth, reach.sample) {
+                let each = self.out.booted_instructions / self.out.boots;
+                let share = share(each, open.len());
+                let chosen = |o: &Pending| (o.hash >> 64 ^ u128::from(sample)) % u128::from(share);
+                open.retain(|o| chosen(o) == 0);
+                // Those that are left out are not judged.
+                self.out.cuts -= led_to - led_to / share;
+            }
+            led_to = 0;
             let mut next = Vec::new();
             for o in open {
                 let long = reach.depth.is_none() && self.out.booted_instructions >= LONG;
@@ -394,10 +415,12 @@ impl Explorer<'_> {
                     return Ok(());
                 }
                 if ok && !last {
-                    self.out.cuts += match reach.depth {
+                    let cuts = match reach.depth {
                         Some(_) => self.log.stores.len() as u64,
                         None => self.everywhere(&o)?,
                     };
+                    self.out.cuts += cuts;
+                    led_to += cuts;
                     self.branch(&o.state, o.hash, o.way, &mut next);
                 }
             }
@@ -531,4 +554,17 @@ pub fn differ(a: &Log, b: &Log) -> Option<usize> {
     let pairs = a.stores.iter().zip(&b.stores);
     let same = pairs.take_while(|(a, b)| a.same(b)).count();
     (same < a.stores.len().max(b.stores.len())).then_some(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_left_out_only_where_all_of_them_take_long() {
+        assert_eq!(share(100, 0), 1);
+        assert_eq!(share(1_000, ENOUGH as usize / 1_000), 1);
+        assert_eq!(share(1_000, ENOUGH as usize / 1_000 + 1), 2);
+        assert_eq!(share(1_000_000, 1_000), 20);
+    }
 }

@@ -57,6 +57,9 @@ struct Args {
     /// find the same registers
     #[arg(long, value_name = "M=PROGRAM", value_parser = emulator)]
     qemu: Vec<(String, PathBuf)>,
+    /// Where the last cut leaves very many states, boot a sample of them, which this number selects
+    #[arg(long, value_name = "N", conflicts_with = "long")]
+    sample: Option<u64>,
     /// Where to write the figures: one flat JSON object
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
@@ -199,6 +202,7 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
                         depth,
                         first_only: false,
                         most: MOST,
+                        sample: a.sample,
                     };
                     let source = source.clone();
                     jobs.push(Job {
@@ -237,6 +241,7 @@ fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
         // Where neither cuts nor interrupts alone may show it, all of them are tried.
         first_only: !bug.both,
         most: MOST,
+        sample: None,
     };
     Ok(Job {
         source: source.clone(),

@@ -124,6 +124,7 @@ fn reach() -> Limits {
         depth: None,
         first_only: false,
         most: 1000,
+        sample: None,
     }
 }
 

@@ -73,9 +73,9 @@ fn contexts<M: Mapped>(scene: &mut Scene<'_, M>) {
             &CONFIG,
             |ctx| words.get(ctx),
             |tx| {
-                let last = PBox::new(Node { v: 2, next: None }, tx)?;
+                let last = PBox::new(tx, Node { v: 2, next: None })?;
                 let next = Some(last);
-                Ok((Some(PBox::new(Node { v: 1, next }, tx)?), None))
+                Ok((Some(PBox::new(tx, Node { v: 1, next })?), None))
             },
         )
     );
@@ -106,7 +106,7 @@ fn contexts<M: Mapped>(scene: &mut Scene<'_, M>) {
         let pb = b.prepare::<u32, (), _>(put.into(), |tx, root, v| {
             let head = root.get_mut(tx)?;
             let next = head.take();
-            *head = Some(PBox::new(Node { v: v + 10, next }, tx)?);
+            *head = Some(PBox::new(tx, Node { v: v + 10, next })?);
             Ok(())
         });
         let pb = ok!(scene, pb.map_err(|f| f.error));
@@ -133,7 +133,7 @@ struct Later<'p, W: Width> {
 fn migrate<M: Mapped>(scene: &mut Scene<'_, M>) {
     let region = scene.region();
     let old = Pool::<Top<'static, M::Unit>, M>::open_with(region, &CONFIG, |tx| {
-        let list = Some(PBox::new(Node { v: 5, next: None }, tx)?);
+        let list = Some(PBox::new(tx, Node { v: 5, next: None })?);
         Ok(Top { done: 3, list })
     });
     let region = match old {

@@ -104,7 +104,7 @@ fn tx<M: Mapped>(scene: &mut Scene<'_, M>) {
                 pair: [0; 2],
                 block: [0; 16],
                 object: None,
-                cell: Ptr::new([0; 2], tx)?,
+                cell: Ptr::new(tx, [0; 2])?,
             })
         })
     );
@@ -113,7 +113,7 @@ fn tx<M: Mapped>(scene: &mut Scene<'_, M>) {
         let done = pool.tx(|tx, root| {
             let root = root.get_mut(tx)?;
             root.block[3] = v;
-            let object = scene.measure(section::ALLOC_32, || PBox::new([v; 8], tx))?;
+            let object = scene.measure(section::ALLOC_32, || PBox::new(tx, [v; 8]))?;
             scene.measure(section::PTR_WRITE_8, || root.cell.write(tx, [v; 2]))?;
             root.object = Some(object);
             Ok(())

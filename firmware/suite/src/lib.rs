@@ -20,6 +20,7 @@ pub mod abi;
 pub mod checkpoint;
 pub mod contexts;
 pub mod costs;
+mod flash;
 pub mod heap;
 pub mod heap_costs;
 mod heap_driver;
@@ -31,6 +32,7 @@ pub mod joined;
 #[cfg(target_os = "none")]
 pub mod machine;
 mod mailbox;
+pub mod mirror;
 pub mod nvlist;
 pub mod nvmem;
 pub mod objects;
@@ -170,7 +172,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 26] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 27] {
     [
         nvmem::group(),
         tx::group(),
@@ -197,6 +199,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 26] {
         checkpoint::interrupt_group(),
         switch::group(),
         threads::group(),
+        mirror::group(),
         planted::group(),
     ]
 }

@@ -54,10 +54,10 @@ fn open<'m, M: Mapped>(scene: &Scene<'_, M>, region: Region<'m, M>) -> AllPool<'
         AllPool::<M>::open_with(region, &CONFIG, |tx| {
             Ok(All {
                 done: 0,
-                a: PBox::new(SHARED, tx)?,
-                b: PBox::new([0; 2], tx)?,
+                a: PBox::new(tx, SHARED)?,
+                b: PBox::new(tx, [0; 2])?,
                 list: None,
-                cell: Ptr::new([0; 4], tx)?,
+                cell: Ptr::new(tx, [0; 4])?,
             })
         })
     )
@@ -131,11 +131,11 @@ fn list<M: Mapped>(scene: &mut Scene<'_, M>) {
                 match n % 5 {
                     0 | 1 => {
                         let next = top.list.take();
-                        top.list = Some(PBox::new(Node { v: n.into(), next }, tx)?);
+                        top.list = Some(PBox::new(tx, Node { v: n.into(), next })?);
                     }
                     2 => {
-                        let a = PBox::new([1u32; 3], tx)?;
-                        let b = PBox::new([2u16; 2], tx)?;
+                        let a = PBox::new(tx, [1u32; 3])?;
+                        let b = PBox::new(tx, [2u16; 2])?;
                         a.free(tx)?;
                         b.free(tx)?;
                     }

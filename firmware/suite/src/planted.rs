@@ -58,7 +58,7 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 23] = [
+pub const BUGS: [Bug; 28] = [
     Bug {
         number: crate::switch::REGISTER_LOST,
         group: "switch",
@@ -241,6 +241,46 @@ pub const BUGS: [Bug; 23] = [
         scenario: "handler",
         what: "registers of the FPU are not brought back in a handler",
         on: &["arm"],
+        both: false,
+    },
+    Bug {
+        number: crate::mirror::EARLY,
+        group: "mirror",
+        scenario: "fram",
+        what: "a mirror's program tells of a commit before it is saved",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::mirror::POSTED,
+        group: "mirror",
+        scenario: "fram",
+        what: "the driver of a mirror's medium keeps the last write back when it is flushed",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::mirror::OUTSIDE,
+        group: "mirror",
+        scenario: "fram",
+        what: "a part of the state lies beside the mirror, so that it is not saved with the rest",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::mirror::EARLY,
+        group: "mirror",
+        scenario: "flash",
+        what: "a mirror's program tells of a commit before it is saved on flash",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::mirror::OVERTAKEN,
+        group: "mirror",
+        scenario: "flash",
+        what: "the marker of a mirror's segment is programmed before the end of its base image",
+        on: &["arm", "riscv", "msp430"],
         both: false,
     },
 ];

@@ -279,7 +279,7 @@ fn objects<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(),
     let make = |rt: &mut Rt<'_, M>, v: u32| -> Result<Object<M>, Error> {
         Ok(rt
             .named(v)
-            .step_own::<_, Object<M>>(v, |tx, _, v| PBox::new(Item { v, next: None }, tx))?)
+            .step_own::<_, Object<M>>(v, |tx, _, v| PBox::new(tx, Item { v, next: None }))?)
     };
     let mut a = p.at(1, || make(rt, 3))?;
     let b = p.at(2, || make(rt, 4))?;

@@ -127,7 +127,7 @@ fn post<M: Mapped>(
             return Ok(false);
         }
         let n = *posted.get(tx) + 1;
-        let letter = PBox::new(content(n), tx)?;
+        let letter = PBox::new(tx, content(n))?;
         *posted.get_mut(tx)? = n;
         board.get_mut(tx)?.letter = Some(letter);
         if let Some(announced) = early {
@@ -165,7 +165,7 @@ fn sign<M: Mapped>(c: &mut Context<'_, Reader<'static, M::Unit>, On<M>>) -> Resu
         if letter != content(tray.signed) {
             return Err(tx.abort(2));
         }
-        if let Some(before) = tray.receipt.replace(PBox::new([!tray.signed; 2], tx)?) {
+        if let Some(before) = tray.receipt.replace(PBox::new(tx, [!tray.signed; 2])?) {
             before.free(tx)?;
         }
         Ok(())

@@ -39,7 +39,9 @@ fn campaign<M: relume_suite::Mapped>(
 
 fn all<M: relume_suite::Mapped>() {
     for group in relume_suite::groups::<M>() {
-        if M::BUFFERED && ["planted", "vnv-heap", "checkpoint"].contains(&group.primitive) {
+        if M::BUFFERED
+            && ["planted", "vnv-heap", "checkpoint", "nv-mirror"].contains(&group.primitive)
+        {
             // Protocols without fences, for machines that store in order; and what the heap's own
             // tests run on a buffered medium, where a format alone has some 100,000 states.
             continue;

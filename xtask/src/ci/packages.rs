@@ -161,8 +161,11 @@ pub fn choices(ctx: &Ctx, s: &Step) -> Result<Outcome> {
 
     let args = ["hack", "check", "--lib", "--feature-powerset"];
     let mut c = at_root(ctx, cargo(), &args);
-    // What it adds is in each crate the same macro.
-    c.args(["--exclude-features", "sabotage"]);
+    // A folder of its own: other steps that run do not wait for it.
+    c.arg("--target-dir")
+        .arg(ctx.project.target.join("choices"));
+    // `sabotage` adds the same macro in each crate; `default` is the name of a set that is tried.
+    c.args(["--exclude-features", "sabotage,default"]);
     select(
         &mut c,
         ctx.project.published().filter(|p| !p.features.is_empty()),

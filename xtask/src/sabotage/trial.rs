@@ -3,8 +3,9 @@
 use super::list::Bug;
 use crate::project::Project;
 use crate::run::{Step, cargo, tail};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -50,12 +51,29 @@ pub struct Same {
     args: Vec<String>,
 }
 
-/// Builds the tests of the packages with their features `sabotage`.
-pub fn build(project: &Project, step: &Step, packages: &[&str]) -> Result<Vec<Built>> {
+/// Builds the programs that the bugs name, of all the packages, with their features `sabotage`.
+pub fn build(
+    project: &Project,
+    step: &Step,
+    packages: &[&str],
+    bugs: &[Bug],
+) -> Result<Vec<Built>> {
     let mut c = cargo();
     c.current_dir(&project.root)
-        .args(["test", "--no-run", "--lib", "--tests"])
+        .args(["test", "--no-run"])
         .arg("--message-format=json-render-diagnostics");
+    let mut wanted = BTreeSet::new();
+    for bug in bugs {
+        let programs = programs_and_filter(bug)?.0;
+        ensure!(!programs.is_empty(), "{} names no program", bug.name);
+        wanted.extend(programs);
+    }
+    for name in wanted {
+        match name {
+            "lib" => c.arg("--lib"),
+            name => c.args(["--test", name]),
+        };
+    }
     for package in packages {
         c.args(["-p", package, "--features"])
             .arg(format!("{package}/sabotage"));
@@ -92,7 +110,7 @@ pub fn build(project: &Project, step: &Step, packages: &[&str]) -> Result<Vec<Bu
 }
 
 /// `--lib`, `--test name` (several) and a filter: which programs, and what is passed to them.
-pub fn select<'a>(built: &[Built], bug: &'a Bug) -> Result<Work<'a>> {
+fn programs_and_filter(bug: &Bug) -> Result<(Vec<&str>, Vec<String>)> {
     let (mut names, mut filter) = (Vec::new(), Vec::new());
     let mut words = bug.args.split_whitespace();
     while let Some(w) = words.next() {
@@ -103,11 +121,14 @@ pub fn select<'a>(built: &[Built], bug: &'a Bug) -> Result<Work<'a>> {
             w => filter.push(w.to_owned()),
         }
     }
+    Ok((names, filter))
+}
+
+/// What must catch the bug.
+pub fn select<'a>(built: &[Built], bug: &'a Bug) -> Result<Work<'a>> {
+    let (names, filter) = programs_and_filter(bug)?;
     let programs: Vec<_> = (0..built.len())
-        .filter(|&i| {
-            built[i].package == bug.package
-                && (names.is_empty() || names.contains(&built[i].name.as_str()))
-        })
+        .filter(|&i| built[i].package == bug.package && names.contains(&built[i].name.as_str()))
         .collect();
     for n in names {
         if !programs.iter().any(|&i| built[i].name == n) {

@@ -70,7 +70,7 @@ pub fn step(pool: &mut Nodes<'_>) {
             n: node.count,
             next: node.queue.take(),
         };
-        node.queue = Some(PBox::new(new, tx)?);
+        node.queue = Some(PBox::new(tx, new)?);
         if let Some(first) = &mut node.queue
             && let Some(second) = &mut first.get_mut(tx)?.next
             && let Some(third) = second.get_mut(tx)?.next.take()

@@ -54,7 +54,7 @@ where
         &CONFIG,
         |ctx| words.get(ctx),
         |tx| {
-            let node = |v, next| PBox::new(Node { v, next }, tx);
+            let node = |v, next| PBox::new(tx, Node { v, next });
             Ok((Some(node(1, Some(node(2, None)?))?), None))
         },
     )
@@ -88,11 +88,11 @@ where
             .prepare::<u32, (), _>(v, |tx, root, v| {
                 let head = root.get_mut(tx)?;
                 *head = Some(PBox::new(
+                    tx,
                     Node {
                         v,
                         next: head.take(),
                     },
-                    tx,
                 )?);
                 Ok(())
             })
@@ -141,8 +141,8 @@ where
         Pool::<Top<'static, M::Unit>, M>::open_with(region, &CONFIG, |tx| {
             Ok(Top {
                 done: 3,
-                list: Some(PBox::new(Node { v: 5, next: None }, tx)?),
-                cell: Some(pmem_tx::Ptr::new([1; 4], tx)?),
+                list: Some(PBox::new(tx, Node { v: 5, next: None })?),
+                cell: Some(pmem_tx::Ptr::new(tx, [1; 4])?),
                 pair: [0; 3],
             })
         })

@@ -43,7 +43,7 @@ fn elision_in_place_shows_an_uncommitted_value() {
 fn two_versions(nv: Region<'_, InOrder32>, world: &World<'_, (u32, u32)>) {
     use pmem_tx::{Config, Pool, Ptr};
     let mut pool =
-        Pool::<Option<Ptr<u32>>>::open_with(nv, &Config::SMALL, |tx| Ok(Some(Ptr::new(0, tx)?)))
+        Pool::<Option<Ptr<u32>>>::open_with(nv, &Config::SMALL, |tx| Ok(Some(Ptr::new(tx, 0)?)))
             .unwrap();
     let read = |pool: &mut Pool<'_, Option<Ptr<'static, u32>>>| {
         pool.tx(|tx, r| Ok(r.get(tx).as_ref().map(|c| c.read(tx))))

@@ -101,7 +101,7 @@ fn nothing_leaks_even_when_nothing_is_reclaimed() {
                 Ok(crate::support::Top {
                     done: 0,
                     list: None,
-                    cell: Some(pmem_tx::Ptr::new([0; 4], tx)?),
+                    cell: Some(pmem_tx::Ptr::new(tx, [0; 4])?),
                     pair: [0; 3],
                 })
             })

@@ -90,7 +90,7 @@ where
         Ok(Top {
             done: 0,
             list: None,
-            cell: Some(Ptr::new([0; 4], tx)?),
+            cell: Some(Ptr::new(tx, [0; 4])?),
             pair: [0; 3],
         })
     })
@@ -125,7 +125,7 @@ where
         Op::Push(v) => pool.tx(|tx, root| {
             let r = root.get_mut(tx)?;
             let next = r.list.take();
-            r.list = Some(PBox::new(Node { v, next }, tx)?);
+            r.list = Some(PBox::new(tx, Node { v, next })?);
             r.done += 1;
             Ok(())
         }),
@@ -181,7 +181,7 @@ where
                     Some(n) => n.into_inner(tx)?.next,
                     None => None,
                 };
-                r.list = Some(PBox::new(Node { v, next }, tx)?);
+                r.list = Some(PBox::new(tx, Node { v, next })?);
                 Err::<(), _>(tx.abort(9))
             });
             assert_eq!(r, Err(Error::Aborted(9)));
@@ -197,11 +197,11 @@ where
                 r.done += 50;
                 r.pair = [0; 3];
                 r.list = Some(PBox::new(
+                    tx,
                     Node {
                         v: 77,
                         next: r.list.take(),
                     },
-                    tx,
                 )?);
                 Err::<(), _>(tx.abort(1))
             });
@@ -211,11 +211,11 @@ where
                 let r = root.get_mut(tx)?;
                 r.pair[1] += 1;
                 r.list = Some(PBox::new(
+                    tx,
                     Node {
                         v,
                         next: r.list.take(),
                     },
-                    tx,
                 )?);
                 Ok(())
             })?;
@@ -227,14 +227,14 @@ where
             if let Some(c) = r.cell.take() {
                 c.into_inner(tx)?;
             }
-            r.cell = Some(Ptr::new([v; 4], tx)?);
+            r.cell = Some(Ptr::new(tx, [v; 4])?);
             r.done += 1;
             Ok(())
         }),
         Op::Churn => pool.tx(|tx, root| {
             *root.fields(tx).done.get_mut()? += 1;
-            let a = PBox::new([1u32; 2], tx)?;
-            let b = PBox::new([2u16; 3], tx)?;
+            let a = PBox::new(tx, [1u32; 2])?;
+            let b = PBox::new(tx, [2u16; 3])?;
             a.free(tx)?;
             b.free(tx)?;
             Ok(())

@@ -73,19 +73,16 @@ pub fn image(words: usize, doubt: bool) -> Words {
                 let t = r.get_mut(tx)?;
                 let kind = [Kind::Empty, Kind::Number(7), Kind::Letter('x')];
                 let kind = kind.into_iter().nth(v).ok_or(tx.abort(0))?;
-                t.list = Some(PBox::new(
-                    Node {
+                t.list = Some(PBox::new(tx, Node {
                         v: v as u32,
                         flag: v == 1,
                         kind,
                         next: t.list.take(),
-                    },
-                    tx,
-                )?);
+                    })?);
                 if v == 1 {
-                    t.cell = Some(Ptr::new([true, false, true], tx)?);
-                    let inner = PBox::new(5u32, tx)?;
-                    t.owner = Some(Ptr::new(Some(inner), tx)?);
+                    t.cell = Some(Ptr::new(tx, [true, false, true])?);
+                    let inner = PBox::new(tx, 5u32)?;
+                    t.owner = Some(Ptr::new(tx, Some(inner))?);
                 }
                 t.maybe = Maybe::Some(true);
                 Ok(())
@@ -93,15 +90,12 @@ pub fn image(words: usize, doubt: bool) -> Words {
             .expect("it fits");
             b.tx(|tx, r| {
                 let next = r.get_mut(tx)?.take();
-                *r.get_mut(tx)? = Some(PBox::new(
-                    Node {
+                *r.get_mut(tx)? = Some(PBox::new(tx, Node {
                         v: 9,
                         flag: true,
                         kind: Kind::Empty,
                         next,
-                    },
-                    tx,
-                )?);
+                    })?);
                 Ok(())
             })
             .expect("it fits");
@@ -140,15 +134,12 @@ pub fn image(words: usize, doubt: bool) -> Words {
         });
         let q = b.prepare::<_, (), _>((), |tx, r, ()| {
             let next = r.get_mut(tx)?.take();
-            *r.get_mut(tx)? = Some(PBox::new(
-                Node {
+            *r.get_mut(tx)? = Some(PBox::new(tx, Node {
                     v: 1,
                     flag: false,
                     kind: Kind::Empty,
                     next,
-                },
-                tx,
-            )?);
+                })?);
             Ok(())
         });
         core::mem::forget((p.expect("it fits"), q.expect("it fits")));
@@ -210,15 +201,12 @@ fn churn<'p>(
         s.cell.write([true; 3])?;
         s.maybe.set(Maybe::None)?;
         let t = root.get_mut(tx)?;
-        t.list = Some(PBox::new(
-            Node {
+        t.list = Some(PBox::new(tx, Node {
                 v: 2,
                 flag: false,
                 kind: Kind::Number(1),
                 next: t.list.take(),
-            },
-            tx,
-        )?);
+            })?);
         if ok { Ok(()) } else { Err(tx.abort(2)) }
     });
     if let Some(mut node) = root.fields(tx).list.follow() {

@@ -131,13 +131,10 @@ fn nested_children_swap_free_and_abort() {
                 core::mem::swap(&mut r.a, &mut r.b);
                 r.a.as_mut().unwrap().get_mut(tx)?.v = 50;
                 let gone = r.b.take().unwrap().into_inner(tx)?;
-                r.b = Some(PBox::new(
-                    Node {
+                r.b = Some(PBox::new(tx, Node {
                         v: gone.v + 1,
                         next: r.a.take(),
-                    },
-                    tx,
-                )?);
+                    })?);
                 Err::<(), _>(tx.abort(1))
             });
             assert_eq!(r, Err(Error::Aborted(1)));
@@ -174,12 +171,12 @@ fn recursion_and_objects_without_bytes() {
     let r = pool.tx(|tx, root| {
         let mut list = None;
         for v in 0..8 {
-            list = Some(PBox::new(Node { v, next: list }, tx)?);
+            list = Some(PBox::new(tx, Node { v, next: list })?);
         }
         let mut list = list.ok_or(tx.abort(0))?;
         let r = deep(&mut list, tx)?;
         root.get_mut(tx)?.a = Some(list);
-        let (mut x, mut y) = (PBox::new((), tx)?, PBox::new([0u64; 0], tx)?);
+        let (mut x, mut y) = (PBox::new(tx, ())?, PBox::new(tx, [0u64; 0])?);
         let (p, q) = (x.get_mut(tx)?, y.get_mut(tx)?);
         (*p, *q) = ((), []);
         assert!(y.at_mut(tx, 0).is_err());
@@ -234,7 +231,7 @@ fn padding_is_copied_and_never_read() {
         Pool::<R<'static>, M>::open(region, |tx| {
             Ok(R {
                 here: v(1),
-                cell: Some(Ptr::new(v(1), tx)?),
+                cell: Some(Ptr::new(tx, v(1))?),
                 boxed: None,
             })
         })
@@ -262,7 +259,7 @@ fn padding_is_copied_and_never_read() {
                     *b.get_mut(tx)? = x;
                     b.fields(tx).e.set(x.e)?
                 }
-                None => *boxed = Some(PBox::new(x, tx)?),
+                None => *boxed = Some(PBox::new(tx, x)?),
             }
             tx.nested(r, |tx, r| {
                 *r.get_mut(tx)?.boxed.as_mut().unwrap().get_mut(tx)? = v(77);
@@ -347,7 +344,7 @@ fn a_closed_region_is_not_read_as_bytes() {
         assert_eq!(byte, [0]);
     }
     let r = Pool::<PBoxed<'static>, M>::open(region, |tx| {
-        let mut b = PBox::new(pair((1, 2)), tx)?;
+        let mut b = PBox::new(tx, pair((1, 2)))?;
         *b.get_mut(tx)? = pair((5, 6));
         Err(tx.abort(1))
     });

@@ -32,7 +32,7 @@ fn open<'m>(region: Region<'m, M>) -> P<'m> {
     .unwrap()
 }
 fn node(pool: &mut P<'_>, v: u32) -> H<N> {
-    pool.tx_own((), |tx, _, ()| PBox::new(Node { v, next: None }, tx))
+    pool.tx_own((), |tx, _, ()| PBox::new(tx, Node { v, next: None }))
         .unwrap()
 }
 

@@ -93,10 +93,10 @@ fn two_contexts_lend_and_hand_over() {
     {
         let (mut a, mut b) = pool.contexts();
         let mut h: H<N> = a
-            .tx_own((), |tx, _, ()| PBox::new(Node { v: 1, next: None }, tx))
+            .tx_own((), |tx, _, ()| PBox::new(tx, Node { v: 1, next: None }))
             .unwrap();
         let mut g: H<N> = b
-            .tx_own((), |tx, _, ()| PBox::new(Node { v: 10, next: None }, tx))
+            .tx_own((), |tx, _, ()| PBox::new(tx, Node { v: 10, next: None }))
             .unwrap();
         // Both transactions are open, each with one of the handles; the inner commits, the outer
         // aborts.
@@ -173,7 +173,7 @@ fn prepared_dropped_abandoned_forgotten() {
     let p = c
         .prepare::<_, H<N>, _>((), |tx, r, ()| {
             r.get_mut(tx)?.n = 1;
-            PBox::new(Node { v: 4, next: None }, tx)
+            PBox::new(tx, Node { v: 4, next: None })
         })
         .unwrap();
     word.set(p.seq());
@@ -258,11 +258,11 @@ fn only_existing_objects_are_adopted_and_once() {
         let mut c = pool.context();
         let p = c
             .prepare::<_, (Two, H<[bool; 2]>, H<u32>), _>((), |tx, _, ()| {
-                let next = Some(PBox::new(Node { v: 6, next: None }, tx)?);
+                let next = Some(PBox::new(tx, Node { v: 6, next: None })?);
                 Ok((
-                    (PBox::new(Node { v: 5, next }, tx)?, PBox::new(9u32, tx)?),
-                    PBox::new([true, false], tx)?,
-                    PBox::new(1u32, tx)?,
+                    (PBox::new(tx, Node { v: 5, next })?, PBox::new(tx, 9u32)?),
+                    PBox::new(tx, [true, false])?,
+                    PBox::new(tx, 1u32)?,
                 ))
             })
             .unwrap();
@@ -413,7 +413,7 @@ fn a_walk_ends_the_session() {
     );
     // Another object lies at the other handle's offset now.
     let taken: H<[bool; 8]> = loop {
-        let new = pool.tx_own::<_, H<[bool; 8]>, _>((), |tx, _, ()| PBox::new([true; 8], tx));
+        let new = pool.tx_own::<_, H<[bool; 8]>, _>((), |tx, _, ()| PBox::new(tx, [true; 8]));
         match new.unwrap() {
             new if new.offset() == h.offset() => break new,
             _elsewhere => {}
@@ -448,7 +448,7 @@ fn no_walk_beside_a_forgotten_transaction() {
     let mut pool = resolved(pool.close());
     let mut c = pool.context();
     let p = c.prepare::<_, (), _>((), |tx, r, ()| {
-        r.get_mut(tx)?.a = Some(PBox::new(Node { v: 1, next: None }, tx)?);
+        r.get_mut(tx)?.a = Some(PBox::new(tx, Node { v: 1, next: None })?);
         Ok(())
     });
     core::mem::forget(p);
@@ -471,8 +471,8 @@ fn a_panic_while_a_result_is_adopted() {
     type Two = (H<u32>, H<u32>);
     let r: Result<(H<[bool; 20]>, Two), _> = pool.tx_own((), |tx, _, ()| {
         Ok((
-            PBox::new([true; 20], tx)?,
-            (PBox::new(0x0202_0202u32, tx)?, PBox::new(7u32, tx)?),
+            PBox::new(tx, [true; 20])?,
+            (PBox::new(tx, 0x0202_0202u32)?, PBox::new(tx, 7u32)?),
         ))
     });
     let (flags, two) = r.unwrap();

@@ -6,7 +6,7 @@ impl Drop for Meddler<'_, '_> {
     fn drop(&mut self) {
         let r = self.0.tx(|tx, r| {
             r.get_mut(tx)?.n += 1;
-            r.get_mut(tx)?.a = Some(PBox::new(Node { v: 1, next: None }, tx)?);
+            r.get_mut(tx)?.a = Some(PBox::new(tx, Node { v: 1, next: None })?);
             Ok(())
         });
         assert_eq!(r, Ok(()));
@@ -27,7 +27,7 @@ fn destructors_run_transactions_of_another_pool() {
     })
     .unwrap();
     let r = pool.tx(|tx, r| {
-        let own = PBox::new(Node { v: 1, next: None }, tx)?;
+        let own = PBox::new(tx, Node { v: 1, next: None })?;
         let _ = tx.nested(r, |_, _| {
             let _ = own.into_inner(tx);
             Ok(())
@@ -101,7 +101,7 @@ fn lent_handles_and_slots_change_places() {
         }
         let mut f = root.fields(tx);
         core::mem::swap(&mut f.a, &mut f.b);
-        *f.a.get_mut()? = Some(PBox::new(Node { v: 5, next: None }, tx)?);
+        *f.a.get_mut()? = Some(PBox::new(tx, Node { v: 5, next: None })?);
         let (a, b) = (f.a.follow(), f.b.follow());
         assert!(a.is_some() && b.is_none());
         Ok((h.get(tx).v, g.get(tx).v))
@@ -136,7 +136,7 @@ fn a_future_that_is_dropped_in_the_middle() {
             let h: H<N> = context
                 .tx_own((), |tx, r, ()| {
                     r.get_mut(tx)?.n += 1;
-                    PBox::new(Node { v: 1, next: None }, tx)
+                    PBox::new(tx, Node { v: 1, next: None })
                 })
                 .unwrap();
             core::future::poll_fn(turn).await;
@@ -216,9 +216,9 @@ fn a_resolver_that_lies() {
             for v in 0..3 {
                 let p = c.prepare::<_, H<N>, _>((), |tx, r, ()| {
                     let next = r.get_mut(tx)?.a.take();
-                    let own = PBox::new(Node { v, next }, tx)?;
+                    let own = PBox::new(tx, Node { v, next })?;
                     r.get_mut(tx)?.a = Some(own);
-                    PBox::new(Node { v, next: None }, tx)
+                    PBox::new(tx, Node { v, next: None })
                 });
                 kept.push(p.unwrap().committed());
             }
@@ -276,10 +276,10 @@ fn lent_to_a_forgotten_transaction() {
     };
     {
         let (mut a, mut b) = pool.contexts();
-        let p = b.prepare::<_, H<N>, _>((), |tx, _, ()| PBox::new(Node { v: 1, next: None }, tx));
+        let p = b.prepare::<_, H<N>, _>((), |tx, _, ()| PBox::new(tx, Node { v: 1, next: None }));
         let mut h = p.unwrap().committed();
         let p = a.prepare::<_, (), _>(h.lend(), |tx, _, mut h| {
-            h.get_mut(tx)?.next = Some(PBox::new(Node { v: 2, next: None }, tx)?);
+            h.get_mut(tx)?.next = Some(PBox::new(tx, Node { v: 2, next: None })?);
             Ok(())
         });
         core::mem::forget(p);
@@ -291,7 +291,7 @@ fn lent_to_a_forgotten_transaction() {
         });
         assert_eq!(p.unwrap().committed(), 2);
         let p = b.prepare::<_, (), _>((), |tx, r, ()| {
-            let own = PBox::new(Node { v: 3, next: None }, tx)?;
+            let own = PBox::new(tx, Node { v: 3, next: None })?;
             r.get_mut(tx)?.b = Some(own);
             Ok(())
         });
@@ -340,7 +340,7 @@ fn misused_while_a_pool_is_formatted() {
     let mut m = buffer(256);
     let r = caught(|| {
         P::open(Region::new(&mut m), |tx| -> Result<Top<'_>, Error> {
-            let _ = PBox::new(1u32, tx)?;
+            let _ = PBox::new(tx, 1u32)?;
             quiet()
         })
         .map(drop)
@@ -348,7 +348,7 @@ fn misused_while_a_pool_is_formatted() {
     assert!(r.is_none());
     let r = P::open(Region::new(&mut m), |tx| {
         for _ in 0..100 {
-            PBox::new([1u64; 4], tx)?.free(tx)?;
+            PBox::new(tx, [1u64; 4])?.free(tx)?;
         }
         Err(tx.abort(0))
     });
@@ -360,17 +360,14 @@ fn misused_while_a_pool_is_formatted() {
         pmem_tx::OpenError::Init(Error::PoolFull { .. } | Error::JournalFull { .. })
     ));
     let mut pool = P::open(refused.region, |tx| {
-        let mut own = PBox::new(Node { v: 1, next: None }, tx)?;
+        let mut own = PBox::new(tx, Node { v: 1, next: None })?;
         own.get_mut(tx)?.v = 2;
-        let gone = PBox::new(
-            Node {
+        let gone = PBox::new(tx, Node {
                 v: 3,
                 next: Some(own),
-            },
-            tx,
-        )?
+            })?
         .into_inner(tx)?;
-        let mut cell = Ptr::new([true; 3], tx)?;
+        let mut cell = Ptr::new(tx, [true; 3])?;
         assert_eq!(cell.replace(tx, [false; 3])?, [true; 3]);
         Ok(Top {
             n: gone.v,
@@ -419,7 +416,7 @@ fn a_migration_that_is_given_up() {
                 |_| Err(Error::Aborted(0)),
                 |tx, old| {
                     let first = old.a.ok_or(tx.abort(1))?.into_inner(tx)?;
-                    PBox::new(first, tx)?.get_mut(tx)?.v = 9;
+                    PBox::new(tx, first)?.get_mut(tx)?.v = 9;
                     if unwinds { quiet() } else { Err(tx.abort(2)) }
                 },
             );
@@ -457,12 +454,12 @@ fn two_contexts_begin_one_session() {
         let (h, g) = std::thread::scope(|s| {
             let first = s.spawn(|| {
                 start.wait();
-                a.tx_own::<_, H<u32>, _>((), |tx, _, ()| PBox::new(1u32, tx))
+                a.tx_own::<_, H<u32>, _>((), |tx, _, ()| PBox::new(tx, 1u32))
                     .unwrap()
             });
             start.wait();
             let g = b
-                .tx_own::<_, H<u32>, _>((), |tx, _, ()| PBox::new(2u32, tx))
+                .tx_own::<_, H<u32>, _>((), |tx, _, ()| PBox::new(tx, 2u32))
                 .unwrap();
             (first.join().unwrap(), g)
         });

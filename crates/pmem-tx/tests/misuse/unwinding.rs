@@ -6,14 +6,14 @@ fn a_panic_in_a_nested_body_leaves_the_outer_one_whole() {
     let mut pool = open(Region::new(&mut m));
     pool.tx(|tx, root| {
         root.get_mut(tx)?.n = 1;
-        let mut own = PBox::new(Node { v: 1, next: None }, tx)?;
+        let mut own = PBox::new(tx, Node { v: 1, next: None })?;
         let lent = own.get_mut(tx)?;
         lent.v = 2;
         let r = caught(|| {
             tx.nested(root, |tx, root| -> Result<(), Error> {
                 let r = root.get_mut(tx)?;
                 r.n = 2;
-                r.a = Some(PBox::new(Node { v: 9, next: None }, tx)?);
+                r.a = Some(PBox::new(tx, Node { v: 9, next: None })?);
                 // Through a reference that the outer body has lent: it belongs to the outer
                 // transaction.
                 lent.v = 3;
@@ -54,8 +54,8 @@ fn an_outer_handle_and_token_inside_a_nested_body() {
     let mut m = buffer(256);
     let mut pool = open(Region::new(&mut m));
     let r = pool.tx(|tx, root| {
-        let mut own = PBox::new(Node { v: 1, next: None }, tx)?;
-        let cell = Ptr::new([true; 3], tx)?;
+        let mut own = PBox::new(tx, Node { v: 1, next: None })?;
+        let cell = Ptr::new(tx, [true; 3])?;
         tx.nested(root, |ty, root| {
             root.get_mut(ty)?.n = 5;
             // Reading is harmless. Access that would be logged is refused, because the entry would
@@ -84,16 +84,13 @@ fn consumed_through_an_outer_token() {
     let ways: [Consume; 6] = [
         |tx, own, _| own.into_inner(tx).is_err(),
         |tx, own, _| {
-            PBox::new(
-                Node {
+            PBox::new(tx, Node {
                     v: 0,
                     next: Some(own),
-                },
-                tx,
-            )
+                })
             .is_err()
         },
-        |tx, own, _| Ptr::<_, W>::new(Some(own), tx).is_err(),
+        |tx, own, _| Ptr::<_, W>::new(tx, Some(own)).is_err(),
         |tx, _, cell| cell.into_inner(tx).is_err(),
         |tx, _, mut cell| cell.write(tx, [false; 3]).is_err(),
         |tx, _, mut cell| cell.replace(tx, [false; 3]).is_err(),
@@ -103,7 +100,7 @@ fn consumed_through_an_outer_token() {
         let mut pool = open(Region::new(&mut m));
         let (own, before) = (node(&mut pool, 1), pool.audit().unwrap());
         let r = pool.tx_with(own, |tx, root, own| {
-            let cell = Ptr::new([true; 3], tx)?;
+            let cell = Ptr::new(tx, [true; 3])?;
             root.get_mut(tx)?.n = 9;
             let r = tx.nested(root, |_, _| {
                 assert!(consume(tx, own, cell), "{i}");
@@ -132,8 +129,8 @@ fn consumed_through_an_outer_token() {
         // A token in the middle ends its own transaction, and not the one around it.
         let r = pool.tx(|tx, root| {
             let r = tx.nested(root, |ty, root| {
-                let own = PBox::new(Node { v: 1, next: None }, ty)?;
-                let cell = Ptr::new([true; 3], ty)?;
+                let own = PBox::new(ty, Node { v: 1, next: None })?;
+                let cell = Ptr::new(ty, [true; 3])?;
                 ty.nested(root, |_, _| {
                     consume(ty, own, cell);
                     Ok(())
@@ -187,7 +184,7 @@ fn a_stack_that_was_given_up_is_undone() {
         let pool = unsafe { &mut *p.0.cast::<P<'_>>() };
         let _ = pool.tx(|tx, r| {
             r.get_mut(tx)?.n = 99;
-            r.get_mut(tx)?.a = Some(PBox::new(Node { v: 1, next: None }, tx)?);
+            r.get_mut(tx)?.a = Some(PBox::new(tx, Node { v: 1, next: None })?);
             tx.nested(r, |tx, r| -> Result<(), Error> {
                 r.get_mut(tx)?.n = 100;
                 tell.send(()).unwrap();

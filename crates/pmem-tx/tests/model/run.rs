@@ -25,7 +25,7 @@ const CONFIG: Config = Config {
 
 fn open<'m>(region: Region<'m, M>) -> P<'m> {
     P::open_with(region, &CONFIG, |tx| {
-        let cell = Ptr::new([0; 3], tx)?;
+        let cell = Ptr::new(tx, [0; 3])?;
         Ok(Top {
             count: 0,
             last: [0; 5],
@@ -40,13 +40,10 @@ fn apply<'p>(tx: &Tx<'p, M>, root: &mut Root<'p, Top<'p>, W>, op: &Op) -> Result
     match op {
         Op::Push(v) => {
             let list = root.fields(tx).list.into_mut()?;
-            *list = Some(PBox::new(
-                Node {
+            *list = Some(PBox::new(tx, Node {
                     v: *v,
                     next: list.take(),
-                },
-                tx,
-            )?);
+                })?);
         }
         Op::Pop => {
             let list = root.get_mut(tx)?.list.take();

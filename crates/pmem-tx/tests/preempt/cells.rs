@@ -37,8 +37,8 @@ where
     M::Unit: Width,
 {
     Two::<M>::open_with(region, &CONFIG, |tx| {
-        let cell = Ptr::new([1; 4], tx)?;
-        let item = Some(PBox::new(Item { cell }, tx)?);
+        let cell = Ptr::new(tx, [1; 4])?;
+        let item = Some(PBox::new(tx, Item { cell })?);
         Ok((
             Top { done: 0, item },
             Top {

@@ -116,7 +116,7 @@ where
     M::Unit: Width,
 {
     Two::<M>::open_with(region, &CONFIG, |tx| {
-        let node = |v, next| Ok::<_, Error>(Some(PBox::new(Node { v, next }, tx)?));
+        let node = |v, next| Ok::<_, Error>(Some(PBox::new(tx, Node { v, next })?));
         let top = |list, cell| Top {
             done: 0,
             list,
@@ -128,12 +128,12 @@ where
         // context can join the last of them with the free ones after it.
         let low = node(2, None)?;
         let low = node(1, low)?;
-        let cell = Some(Ptr::new([0; 4], tx)?);
+        let cell = Some(Ptr::new(tx, [0; 4])?);
         let high = node(1, None)?;
         for _ in 0..2 {
             let _: Option<PBox<'_, Node<'_, M::Unit>, _>> = node(0, None)?;
         }
-        Ok((top(low, cell), top(high, Some(Ptr::new([0; 4], tx)?))))
+        Ok((top(low, cell), top(high, Some(Ptr::new(tx, [0; 4])?))))
     })
 }
 
@@ -205,7 +205,7 @@ where
             Op::Push(v) => {
                 let head = f.list.get_mut()?;
                 let next = head.take();
-                *head = Some(PBox::new(Node { v, next }, tx)?);
+                *head = Some(PBox::new(tx, Node { v, next })?);
             }
             Op::Pop => {
                 let head = f.list.get_mut()?;
@@ -218,7 +218,7 @@ where
                 if let Some(old) = big.take() {
                     old.free(tx)?;
                 }
-                *big = Some(PBox::new([v; 8], tx)?);
+                *big = Some(PBox::new(tx, [v; 8])?);
             }
             Op::Update(v) => f.pair.set([v; 2])?,
             Op::Cell(v) => f.cell.write([v; 4])?,
@@ -227,7 +227,7 @@ where
                 if let Some(c) = cell.take() {
                     c.into_inner(tx)?;
                 }
-                *cell = Some(Ptr::new([v; 4], tx)?);
+                *cell = Some(Ptr::new(tx, [v; 4])?);
             }
             Op::Abort(v) => {
                 f.cell.write([v as u16; 4])?;
@@ -236,20 +236,20 @@ where
                     Some(n) => n.into_inner(tx)?.next,
                     None => None,
                 };
-                *head = Some(PBox::new(Node { v, next }, tx)?);
+                *head = Some(PBox::new(tx, Node { v, next })?);
                 return Err(tx.abort(9));
             }
             Op::Nested(v) => {
                 let r = tx.nested(root, |tx, root| {
                     let head = root.fields(tx).list.into_mut()?;
                     let next = head.take();
-                    *head = Some(PBox::new(Node { v: 77, next }, tx)?);
+                    *head = Some(PBox::new(tx, Node { v: 77, next })?);
                     Err::<(), _>(tx.abort(9))
                 });
                 assert_eq!(r, Err(Error::Aborted(9)));
                 let head = root.fields(tx).list.into_mut()?;
                 let next = head.take();
-                *head = Some(PBox::new(Node { v, next }, tx)?);
+                *head = Some(PBox::new(tx, Node { v, next })?);
             }
         }
         Ok(())

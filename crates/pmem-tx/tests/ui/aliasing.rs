@@ -32,7 +32,7 @@ fn a_child_twice(pool: &mut Store) {
 
 fn freed_while_borrowed(pool: &mut Store) {
     let _ = pool.tx(|tx, _| {
-        let mut b = PBox::new(1u32, tx)?;
+        let mut b = PBox::new(tx, 1u32)?;
         let x = b.get_mut(tx)?;
         b.free(tx)?;
         *x = 1;
@@ -52,7 +52,7 @@ fn taken_while_borrowed(pool: &mut Store) {
 
 fn an_object_inside_itself(pool: &mut Store) {
     let _ = pool.tx(|tx, _| {
-        let mut n = PBox::new(Node { v: 1, next: None }, tx)?;
+        let mut n = PBox::new(tx, Node { v: 1, next: None })?;
         n.get_mut(tx)?.next = Some(n);
         Ok(())
     });
@@ -60,7 +60,7 @@ fn an_object_inside_itself(pool: &mut Store) {
 
 fn an_element_twice(pool: &mut Store) {
     let _ = pool.tx(|tx, _| {
-        let mut b = PBox::new([0u32; 4], tx)?;
+        let mut b = PBox::new(tx, [0u32; 4])?;
         let x = b.at_mut(tx, 1)?;
         let y = b.at_mut(tx, 1)?;
         *x = *y;

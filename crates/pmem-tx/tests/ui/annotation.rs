@@ -3,7 +3,7 @@
 include!("support/types.rs");
 
 fn a_result_of_unknown_type(pool: &mut Store) {
-    let _ = pool.tx_own((), |tx, _, ()| PBox::new(1u32, tx));
+    let _ = pool.tx_own((), |tx, _, ()| PBox::new(tx, 1u32));
 }
 
 fn main() {}

@@ -15,7 +15,7 @@ fn a_vec_out(pool: &mut Store) {
 }
 
 fn a_handle_out(pool: &mut Store) {
-    let _ = pool.tx_own::<_, PBox<'static, u32>, _>((), |tx, _, ()| PBox::new(1, tx));
+    let _ = pool.tx_own::<_, PBox<'static, u32>, _>((), |tx, _, ()| PBox::new(tx, 1));
 }
 
 fn a_handle_in(pool: &mut Store, b: PBox<'static, u32>) {

@@ -41,7 +41,7 @@ fn nested_result<'p>(tx: &Tx<'p>, root: &mut Root<'p, Top<'p>>) {
 fn init(region: Region<InOrder32>) {
     let mut out = None;
     let _ = Pool::<u32>::open(region, |tx| {
-        out = Some(PBox::new(1u32, tx)?);
+        out = Some(PBox::new(tx, 1u32)?);
         Ok(1)
     });
 }

@@ -4,13 +4,13 @@
 include!("support/types.rs");
 
 fn held(pool: &mut Store) {
-    pool.tx_own::<_, Held<u32>, _>((), |tx, _, ()| PBox::new(1, tx))
+    pool.tx_own::<_, Held<u32>, _>((), |tx, _, ()| PBox::new(tx, 1))
         .unwrap();
 }
 
 fn handle(pool: &mut Store) {
     let _ = pool.tx(|tx, _| {
-        PBox::new(1u32, tx)?;
+        PBox::new(tx, 1u32)?;
         Ok(())
     });
 }

@@ -3,23 +3,23 @@
 include!("support/types.rs");
 
 fn a_reference<'p>(tx: &Tx<'p>, x: &'static u32) {
-    let _ = PBox::new(x, tx);
+    let _ = PBox::new(tx, x);
 }
 
 fn counted<'p>(tx: &Tx<'p>) {
-    let _ = PBox::new(std::rc::Rc::new(1u32), tx);
+    let _ = PBox::new(tx, std::rc::Rc::new(1u32));
 }
 
 fn a_function<'p>(tx: &Tx<'p>, x: fn()) {
-    let _ = Ptr::new(x, tx);
+    let _ = Ptr::new(tx, x);
 }
 
 fn a_cell<'p>(tx: &Tx<'p>) {
-    let _ = PBox::new([std::cell::Cell::new(1u32)], tx);
+    let _ = PBox::new(tx, [std::cell::Cell::new(1u32)]);
 }
 
 fn a_held_handle<'p>(tx: &Tx<'p>, h: Held<u32>) {
-    let _ = PBox::new(h, tx);
+    let _ = PBox::new(tx, h);
 }
 
 fn a_token<'p>(tx: &'p Tx<'p>) {

@@ -17,7 +17,7 @@ fn token(pool: &mut Store) {
 
 fn token_moved(pool: &mut Store) {
     let _ = pool.tx(|tx, _| {
-        in_another_thread(move || PBox::new(1u32, tx).map(drop));
+        in_another_thread(move || PBox::new(tx, 1u32).map(drop));
         Ok(())
     });
 }

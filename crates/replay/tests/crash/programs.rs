@@ -224,7 +224,7 @@ where
     let make = |rt: &mut Rt<'_, M>, v: u32| -> Result<H<M>, Error> {
         Ok(rt
             .named(v)
-            .step_own::<_, H<M>>(v, |tx, _, v| PBox::new(Item { v, next: None }, tx))?)
+            .step_own::<_, H<M>>(v, |tx, _, v| PBox::new(tx, Item { v, next: None }))?)
     };
     let mut a = make(rt, 3)?;
     let b = make(rt, 4)?;
@@ -303,11 +303,11 @@ where
 {
     type H<M> = Held<Item<'static, <M as Model>::Unit>, <M as Model>::Unit>;
     let mut total =
-        rt.step_own::<_, H<M>>((), |tx, _, ()| PBox::new(Item { v: 0, next: None }, tx))?;
+        rt.step_own::<_, H<M>>((), |tx, _, ()| PBox::new(tx, Item { v: 0, next: None }))?;
     rt.each_with(0..2, &mut total, |rt, i, mut total| {
         let x = rt.step_own::<_, H<M>>(i, |tx, _, i| {
             let v = i + 5;
-            PBox::new(Item { v, next: None }, tx)
+            PBox::new(tx, Item { v, next: None })
         })?;
         rt.step((total.lend(), x), |tx, _, (mut total, x)| {
             total.get_mut(tx)?.v += x.into_inner(tx)?.v;
@@ -404,7 +404,7 @@ where
         Ok(())
     })?;
     let mut total =
-        rt.step_own::<_, H<M>>((), |tx, _, ()| PBox::new(Item { v: 0, next: None }, tx))?;
+        rt.step_own::<_, H<M>>((), |tx, _, ()| PBox::new(tx, Item { v: 0, next: None }))?;
     rt.each_step(0..2, (total.lend(), 5u32), |tx, t, i, (mut total, k)| {
         total.get_mut(tx)?.v += i + k;
         // Frees and allocates, so that a turn ends with more than its commit.
@@ -412,7 +412,7 @@ where
         if let Some(old) = root.list.take() {
             old.into_inner(tx)?;
         }
-        root.list = Some(PBox::new(Item { v: i, next: None }, tx)?);
+        root.list = Some(PBox::new(tx, Item { v: i, next: None })?);
         Ok(())
     })?;
     rt.each_step(4..4, 9u32, |tx, _, _, _| Err(tx.abort(1)))?;

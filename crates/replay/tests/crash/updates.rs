@@ -18,7 +18,7 @@ where
 {
     let h = rt
         .named(1)
-        .step_own::<_, H<M>>((), |tx, _, ()| PBox::new(Item { v: 40, next: None }, tx))?;
+        .step_own::<_, H<M>>((), |tx, _, ()| PBox::new(tx, Item { v: 40, next: None }))?;
     rt.named(2).each_with(0..3, (), |rt, _, ()| {
         rt.step((), |tx, t, ()| {
             *t.fields(tx).sum.get_mut()? += 1;

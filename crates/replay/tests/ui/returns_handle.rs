@@ -13,7 +13,7 @@ struct Top<'p> {
 type Rt<'m> = Replay<'m, Top<'static>>;
 
 fn program(rt: &mut Rt<'_>) -> Result<(), Error> {
-    let _ = rt.step((), |tx, _, ()| Ok(PBox::new(7u32, tx)?))?;
+    let _ = rt.step((), |tx, _, ()| Ok(PBox::new(tx, 7u32)?))?;
     Ok(())
 }
 fn main() {}

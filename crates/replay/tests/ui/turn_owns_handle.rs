@@ -8,7 +8,7 @@ use std::cell::Cell;
 type Rt<'m> = Replay<'m, u32>;
 
 fn program(rt: &mut Rt<'_>) -> Result<(), Error> {
-    let held = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(5, tx))?;
+    let held = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(tx, 5))?;
     rt.each_step(0..10, (held, 1), |tx, total, _, (held, _)| {
         *total.get_mut(tx)? += held.into_inner(tx)?;
         Ok(())

@@ -95,7 +95,7 @@ where
         pool.tx(|tx, root| {
             root.fields(tx).cell.write(5)?;
             say("ptr_write_8.bytes", c.take().1 + size_of::<u64>());
-            let mut new = PBox::new([1_u8; 32], tx)?;
+            let mut new = PBox::new(tx, [1_u8; 32])?;
             say("alloc_32.bytes", c.take().1 + size_of::<[u8; 32]>());
             new.get_mut(tx)?[0] = 3;
             say("new_object_mut.stores", c.take().0);

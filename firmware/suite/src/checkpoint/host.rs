@@ -1,6 +1,7 @@
 //! On a host: the state in a buffer, and a program that is a loop.
 
-use super::{Flash, PROGRAM};
+use super::PROGRAM;
+use crate::flash::Flash;
 use crate::{Mapped, Scene, check, ok, progress};
 use checkpoint::nvmem::device::Medium;
 use checkpoint::{CopyIfChange, Error, Full, Images, Memory, Mode, Slots, Split, Store};
@@ -19,7 +20,7 @@ pub(super) fn full<M: Mapped>(scene: &mut Scene<'_, M>) {
 
 pub(super) fn flash<M: Mapped>(scene: &mut Scene<'_, M>) {
     let region = scene.region();
-    run::<M, _, _, 3>(scene, Flash(region), CopyIfChange(Full));
+    run::<M, _, _, 3>(scene, Flash::<M, 0xFF>(region), CopyIfChange(Full));
 }
 
 fn run<M: Mapped, D: Medium, W: Mode, const N: usize>(scene: &Scene<'_, M>, medium: D, mode: W) {

@@ -2,7 +2,8 @@
 //! leaves, with more values at hand than there are registers. It is the same program whether it is
 //! interrupted or not.
 
-use super::{EARLY, FORGOTTEN, Flash, OWN_STACK, PROGRAM};
+use super::{EARLY, FORGOTTEN, OWN_STACK, PROGRAM};
+use crate::flash::Flash;
 use crate::{Mapped, Scene, check, ok, progress};
 use checkpoint::nvmem::device::Medium;
 use checkpoint::{
@@ -46,7 +47,7 @@ pub(super) fn full<M: Mapped>(scene: &mut Scene<'_, M>) {
 pub(super) fn flash<M: Mapped>(scene: &mut Scene<'_, M>) {
     let region = scene.region();
     let mode = CopyIfChange(HeapTracker(&HEAP));
-    run::<M, _, _, 3>(scene, Flash(region), mode);
+    run::<M, _, _, 3>(scene, Flash::<M, 0xFF>(region), mode);
 }
 
 /// Slots that say once too often that they are empty, if this bug is planted.

@@ -16,7 +16,7 @@ size_probes::probe!({
             let kept = pool.tx(|tx, root| {
                 match root.slot(tx).follow() {
                     Some(mut pair) => pair.get_mut()?[0] += 1,
-                    None => *root.get_mut(tx)? = Some(PBox::new([0; 2], tx)?),
+                    None => *root.get_mut(tx)? = Some(PBox::new(tx, [0; 2])?),
                 }
                 Ok(())
             });

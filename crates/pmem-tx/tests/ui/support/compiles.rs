@@ -23,7 +23,7 @@ fn helpers_and_functions(pool: &mut Store) -> Result<u32, Error> {
 
 fn question_mark(pool: &mut Store) -> Result<u32, Error> {
     let v = pool.tx(|tx, root| {
-        let b = PBox::new(1u32, tx)?;
+        let b = PBox::new(tx, 1u32)?;
         Ok(b.into_inner(tx)? + root.get(tx).n)
     })?;
     Ok(v)
@@ -59,13 +59,10 @@ fn two_children_at_once(pool: &mut Store) {
 fn allocated_while_borrowed(pool: &mut Store) {
     let _ = pool.tx(|tx, root| {
         let top = root.get_mut(tx)?;
-        top.child = Some(PBox::new(
-            Node {
+        top.child = Some(PBox::new(tx, Node {
                 v: top.n,
                 next: top.child.take(),
-            },
-            tx,
-        )?);
+            })?);
         top.n += 1;
         Ok(())
     });
@@ -117,7 +114,7 @@ fn nested_may_use_what_the_outer_one_lent<'p>(
     tx: &Tx<'p>,
     root: &mut Root<'p, Top<'p>>,
 ) -> Result<(), Error> {
-    let mut own = PBox::new(1u32, tx)?;
+    let mut own = PBox::new(tx, 1u32)?;
     let lent = own.get_mut(tx)?;
     tx.nested(root, |tx, root| {
         *lent += root.get(tx).n;

@@ -3,11 +3,11 @@
 include!("types.rs");
 
 fn f<'p>(tx: &Tx<'p>) {
-    let _ = PBox::new(1u128, tx);
+    let _ = PBox::new(tx, 1u128);
 }
 
 fn g<'p>(tx: &Tx<'p>) {
-    let _ = Ptr::new([1i128; 2], tx);
+    let _ = Ptr::new(tx, [1i128; 2]);
 }
 
 fn main() {
