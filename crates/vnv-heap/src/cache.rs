@@ -43,6 +43,7 @@ pub(crate) mod tests;
 
 pub(crate) use header::MAX_LEN;
 
+use crate::error::Fail;
 use crate::policy::{History, NO_FRAME, PolicyRules};
 use core::ptr::NonNull;
 use header::{NONE, UNIT};
@@ -52,21 +53,6 @@ use nvmem::planted;
 /// while it is pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Frame(NonNull<u32>);
-
-/// Another pin excludes the requested one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Busy;
-
-/// The result of one step of [`Cache::reserve`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reserve {
-    /// The frame is reserved: in transfer, not pinned, its bytes undefined.
-    Done(Frame),
-    /// The step made progress. Call again with the same arguments.
-    Again,
-    /// An object must be evicted first.
-    NoRoom,
-}
 
 /// Bytes that a persist writes for a dirty object besides its content.
 pub(crate) const CHECK: u32 = 2;
@@ -399,10 +385,10 @@ impl<P: PolicyRules> Cache<P> {
     ///
     /// # Errors
     ///
-    /// [`Busy`] when it is pinned exclusively, when the new pin is exclusive and it is pinned, or
-    /// when it has 29 pins.
+    /// [`Fail::BUSY`] when it is pinned exclusively, when the new pin is exclusive and it is pinned,
+    /// or when it has 29 pins.
     #[inline(never)]
-    pub(crate) fn pin(&mut self, s: Frame, exclusive: bool) -> Result<(), Busy> {
+    pub(crate) fn pin(&mut self, s: Frame, exclusive: bool) -> Result<(), Fail> {
         let tag = self.tag(s);
         let pins = tag & header::TAG_PINS;
         if pins == 0 {
@@ -417,20 +403,23 @@ impl<P: PolicyRules> Cache<P> {
         }
         let taken = exclusive || pins >= header::EXCLUSIVE - 2 * header::ONE_PIN;
         if taken && !planted!("vnv-heap/pinned-twice") {
-            return Err(Busy);
+            return Err(Fail::BUSY);
         }
         self.set_tag(s, tag + header::ONE_PIN);
         Ok(())
     }
 
-    /// Pins an unpinned object shared. The caller updates the budget word, and calls
-    /// [`Cache::update_history`] when this returns true.
+    /// Pins an unpinned object shared, unless its history must be updated: then false, and nothing
+    /// is done. The caller updates the budget word.
     #[inline(always)]
-    pub(crate) fn pin_first(&mut self, s: Frame) -> bool {
+    pub(crate) fn pin_unchanged(&mut self, s: Frame) -> bool {
         let tag = self.tag(s);
         debug_assert!(tag & header::TAG_PINS == 0);
+        if !self.policy.is_current(header::history(tag)) && !self.is_dirty(s) {
+            return false;
+        }
         self.set_tag(s, tag | header::ONE_PIN);
-        !self.policy.is_current(header::history(tag)) && !self.is_dirty(s)
+        true
     }
 
     /// Pins an unpinned dirty object exclusively. The caller has added the pin to this budget word,

@@ -3,6 +3,7 @@
 
 use crate::brand::Tag;
 use crate::config::{Promise, Snapshot};
+use crate::error::Error;
 use crate::policy::{Policy, Predict};
 use crate::sections::Core;
 use core::marker::PhantomData;
@@ -300,32 +301,36 @@ pub struct RefMut<'a, T: Persist, S: Medium, P: Promise = Snapshot, Pol: Policy 
 }
 
 impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> Ref<'a, T, S, P, Pol> {
+    /// Pins an object for reading.
+    ///
     /// # Safety
-    /// `at` is the content of an object that is a valid `T`, and is pinned for this guard.
+    /// The object is a `T`.
     #[inline(always)]
-    pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, at: NonNull<u8>) -> Self {
-        Ref {
-            at: at.cast(),
+    pub(crate) unsafe fn pin(core: &'a Core<S, P, Pol>, id: u16) -> Result<Self, Error<S::Error>> {
+        Ok(Ref {
+            at: core.pin_shared(id, Kind::of::<T>())?.cast(),
             core,
             _t: PhantomData,
-        }
+        })
     }
 }
 
 impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> RefMut<'a, T, S, P, Pol> {
+    /// Pins an object for writing.
+    ///
     /// # Safety
-    /// `at` is the content of an object that is a valid `T`, and is pinned exclusively for this
-    /// guard.
+    /// The object is a `T`.
     #[inline(always)]
-    pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, at: NonNull<u8>) -> Self {
+    pub(crate) unsafe fn pin(core: &'a Core<S, P, Pol>, id: u16) -> Result<Self, Error<S::Error>> {
+        let at = core.pin_exclusive(id, Kind::of::<T>())?.cast();
         if T::PADDED {
             core.count_padded(|n| n.saturating_add(1));
         }
-        RefMut {
-            at: at.cast(),
+        Ok(RefMut {
+            at,
             core,
             _t: PhantomData,
-        }
+        })
     }
 }
 

@@ -227,10 +227,8 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin_shared(own.id(), Kind::of::<T>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and
-        // is pinned now.
-        Ok(unsafe { Ref::new(&self.core, at) })
+        // SAFETY: invariant "Sole owner": the handle's object is a `T`.
+        unsafe { Ref::pin(&self.core, own.id()) }
     }
 
     /// Pins the object for writing. It stays in RAM while the guard lives, and counts as changed.
@@ -253,10 +251,8 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin_exclusive(own.id(), Kind::of::<T>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and
-        // is pinned exclusively now.
-        Ok(unsafe { RefMut::new(&self.core, at) })
+        // SAFETY: invariant "Sole owner": the handle's object is a `T`.
+        unsafe { RefMut::pin(&self.core, own.id()) }
     }
 
     /// Calls `f` with the object and returns its result. **Power loss**, **Cost**, **Errors**: as

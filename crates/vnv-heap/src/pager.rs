@@ -40,7 +40,7 @@
 //! object returns at its address, so references that guards gave out stay valid. Objects pinned for
 //! writing stay dirty: their guards may go on writing.
 
-use crate::cache::{Cache, Frame, PIN_RECORD, Reserve};
+use crate::cache::{Cache, Frame, PIN_RECORD};
 use crate::config::Config;
 use crate::config::Promise;
 use crate::error::{Error, Fail, Word};
@@ -512,16 +512,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         self.padded = count(self.padded);
     }
 
-    /// Fast path: pins an unpinned object for writing, if it is dirty. The caller has counted the
-    /// pin in this budget word, and calls [`Pager::update_history`] when this returns true.
-    #[inline(always)]
-    pub(crate) fn pin_dirty(&mut self, frame: Frame, budget: u32) -> Option<bool> {
-        if !self.cache.is_dirty(frame) {
-            return None;
-        }
-        Some(self.cache.pin_dirty(frame, budget))
-    }
-
     /// Pins a clean, unpinned object for writing, if the limit allows it and nothing must be
     /// written first.
     pub(crate) fn pin_clean(&mut self, frame: Frame) -> Option<NonNull<u8>> {
@@ -675,6 +665,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         if P::SNAPSHOT {
             self.cow_step(request)?;
         }
+        let mut resident = self.cache.lookup(id);
         loop {
             if let Some(frame) = request.transfer.frame {
                 self.transfer_step(frame, &mut request.transfer, &mut left)?;
@@ -682,21 +673,17 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
                 match request.transfer.goal {
                     Goal::PageIn => self.validate(request, frame)?,
                     // The requested object takes over the frame if the size matches.
-                    Goal::Evict => self.cache.replace(frame, id, len),
+                    Goal::Evict => resident = self.cache.replace(frame, id, len),
                     Goal::Clean => {}
                 }
             }
-            let frame = match self.cache.lookup(id) {
-                Some(frame) => frame,
-                None => match self.cache.reserve(id, len, left) {
-                    Reserve::Done(frame) => frame,
-                    Reserve::Again => return Err(Fail::PENDING),
-                    Reserve::NoRoom => {
-                        let victim = self.cache.victim(false).ok_or(Fail::RAM_FULL)?;
-                        request.transfer.set(victim, Goal::Evict);
-                        continue;
-                    }
-                },
+            if resident.is_none() {
+                resident = self.cache.reserve(id, len, left)?;
+            }
+            let Some(frame) = resident else {
+                let victim = self.cache.victim(false).ok_or(Fail::RAM_FULL)?;
+                request.transfer.set(victim, Goal::Evict);
+                continue;
             };
             let pins = !matches!(request.access, Access::Fill(_));
             if pins && self.cache.in_transfer(frame) {
@@ -734,7 +721,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
                 if !self.cache.is_pinned(frame) && self.cache.pins_exhausted() {
                     return Err(Fail::DIRTY_LIMIT);
                 }
-                self.cache.pin(frame, mutable).map_err(|_| Fail::BUSY)?;
+                self.cache.pin(frame, mutable)?;
                 let count = if request.paged_in {
                     &mut self.page_ins
                 } else {

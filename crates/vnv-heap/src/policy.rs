@@ -89,37 +89,30 @@ impl PolicyRules for Lru {
         &mut []
     }
 
-    #[inline(always)]
     fn tick(&mut self) {
         self.now = self.now.wrapping_add(1) & LRU_MASK;
     }
 
-    #[inline(always)]
     fn fresh(&self) -> History {
         self.now
     }
 
-    #[inline(always)]
     fn is_current(&self, h: History) -> bool {
         h == self.now
     }
 
-    #[inline(always)]
     fn is_same_use(&self, h: History) -> bool {
         h == self.now
     }
 
-    #[inline(always)]
     fn accessed(&mut self, _: History) -> History {
         self.now
     }
 
-    #[inline(always)]
     fn begin_search(&mut self) -> bool {
         true
     }
 
-    #[inline(always)]
     fn aged(&self, h: History) -> History {
         if self.age(h) > LRU_OLDEST {
             self.now.wrapping_sub(LRU_OLDEST) & LRU_MASK
@@ -128,7 +121,6 @@ impl PolicyRules for Lru {
         }
     }
 
-    #[inline(always)]
     fn rank(&self, h: History) -> u16 {
         self.age(h)
     }
@@ -185,18 +177,15 @@ const LOG: [u8; 128] = {
     log
 };
 
-#[inline(always)]
 fn log(units: u16) -> u16 {
     u16::from(LOG[(units & AGES) as usize])
 }
 
 impl Predict {
-    #[inline(always)]
     fn stamp(self) -> u16 {
         u16::from(self.stamp)
     }
 
-    #[inline(always)]
     fn age(self, h: History) -> u16 {
         self.stamp().wrapping_sub(h >> STAMP) & AGES
     }
@@ -229,23 +218,19 @@ impl PolicyRules for Predict {
         &mut self.candidates
     }
 
-    #[inline(always)]
     fn tick(&mut self) {
         self.now = self.now.wrapping_add(1);
         self.stamp = (self.now >> UNIT & AGES) as u8;
     }
 
-    #[inline(always)]
     fn fresh(&self) -> History {
         (self.stamp() << STAMP) | NEWBORN
     }
 
-    #[inline(always)]
     fn is_current(&self, h: History) -> bool {
         (h >> STAMP) as u8 == self.stamp
     }
 
-    #[inline(always)]
     fn is_same_use(&self, h: History) -> bool {
         self.age(h) <= (h & CLASS == NEWBORN) as u16
     }
@@ -271,7 +256,6 @@ impl PolicyRules for Predict {
         (self.stamp() << STAMP) | class
     }
 
-    #[inline(always)]
     fn begin_search(&mut self) -> bool {
         // A search must pass each frame within 15 units of time.
         let ages = self.aged != self.stamp;

@@ -294,14 +294,15 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Some(f(unsafe { &*self.pager.get() }))
     }
 
-    /// Pins an object for reading. **Cost**: one section when it is resident and not pinned; else
-    /// that of [`Core::pin_slow`].
+    /// Pins an object for reading. **Cost**: one section when it is resident, not pinned, and its
+    /// history need not be updated; else that of [`Core::pin_slow`].
     #[inline(always)]
     pub(crate) fn pin_shared(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Error<S::Error>> {
         self.with_medium_error(self.try_pin_shared(id, kind))
     }
 
-    /// Pins an object for writing. **Cost**: as [`Core::pin_shared`].
+    /// Pins an object for writing. **Cost**: one section when it is resident and not pinned; else
+    /// that of [`Core::pin_slow`].
     #[inline(always)]
     pub(crate) fn pin_exclusive(
         &self,
@@ -323,10 +324,11 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             // SAFETY: invariant "State in sections": in a critical section, and no other section
             // runs, because the lock is free. Nothing in here calls a driver.
             let pager = unsafe { &mut *self.pager.get() };
-            if let Some(frame) = pager.cache().lookup_unpinned(id) {
-                let stale = pager.cache_mut().pin_first(frame);
+            if let Some(frame) = pager.cache().lookup_unpinned(id)
+                && pager.cache_mut().pin_unchanged(frame)
+            {
                 self.lock.0.set(budget + BUDGET_PIN);
-                return self.pinned(frame, stale, masked);
+                return Ok(pager.count_hit(frame));
             }
         }
         drop(masked);
@@ -345,31 +347,24 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             // SAFETY: invariant "State in sections": as in `try_pin_shared`.
             let pager = unsafe { &mut *self.pager.get() };
             if let Some(frame) = pager.cache().lookup_unpinned(id) {
-                let budget = budget + BUDGET_PIN;
-                let Some(stale) = pager.pin_dirty(frame, budget) else {
+                if !pager.cache().is_dirty(frame) {
                     return self.pin_clean(frame, kind, masked);
-                };
+                }
+                let budget = budget + BUDGET_PIN;
+                let stale = pager.cache_mut().pin_dirty(frame, budget);
                 self.lock.0.set(budget);
-                return self.pinned(frame, stale, masked);
+                let content = pager.count_hit(frame);
+                if stale {
+                    return self.pinned_stale(frame, masked);
+                }
+                return Ok(content);
             }
         }
         drop(masked);
         self.pin_slow(id, kind, true)
     }
 
-    /// Ends the fast path: the object was resident, and is pinned.
-    #[inline(always)]
-    fn pinned(&self, frame: Frame, stale: bool, masked: Masked) -> Result<NonNull<u8>, Fail> {
-        // SAFETY: invariant "State in sections": as in `try_pin_shared`: the same section.
-        let pager = unsafe { &mut *self.pager.get() };
-        let content = pager.count_hit(frame);
-        if stale {
-            return self.pinned_stale(frame, masked);
-        }
-        Ok(content)
-    }
-
-    /// [`Core::pinned`], when the object's history must be updated.
+    /// Updates the history of an object that was resident, and is pinned.
     #[inline(never)]
     fn pinned_stale(&self, frame: Frame, _masked: Masked) -> Result<NonNull<u8>, Fail> {
         // SAFETY: invariant "State in sections": as in `try_pin_shared`: the same section.

@@ -59,7 +59,7 @@ use nvmem::{LayoutMismatch, Medium, planted};
 pub(crate) use self::{
     check::Check,
     commit::{Commit, Pin},
-    image::{BlockRef, check_in_header},
+    image::check_in_header,
 };
 use image::TOMBSTONE;
 
@@ -474,27 +474,22 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// One step of the beginning of a write-back: determines the block to write to.
+    /// Snapshot: one step of the beginning of a write-back: determines the block to write to.
     ///
-    /// Just in time, that is the object's block. With the snapshot promise, the first write-back
-    /// after a commit allocates a new block (copy on write). **After the first step the object must
-    /// be written**, before it is evicted and before the next commit: the current content has no
-    /// valid block until then. So a caller that needs [`Error::Full`] in time
-    /// begins when the object becomes dirty. Beginning again at the write costs nothing.
+    /// The first write-back after a commit allocates a new block (copy on write). **After the first
+    /// step the object must be written**, before it is evicted and before the next commit: the
+    /// current content has no valid block until then. So a caller that needs [`Error::Full`] in
+    /// time begins when the object becomes dirty. Beginning again at the write costs nothing.
     ///
-    /// **Cost**: 12 bytes once after each persist. With the snapshot promise, once after each
-    /// commit for each object, 8 bytes and a bit for each 8 bytes. **Errors**:
-    /// [`Error::Full`], nothing has changed then;
-    /// [`Error::Unfinished`]; [`Error::Damaged`].
-    pub(crate) fn begin_write(&mut self, b: &mut BeginWrite) -> Result<BlockRef, Fail> {
+    /// **Cost**: once after each commit for each object, 8 bytes and a bit for each 8 bytes.
+    /// **Errors**: [`Error::Full`], nothing has changed then; [`Error::Unfinished`];
+    /// [`Error::Damaged`].
+    pub(crate) fn begin_write(&mut self, b: &mut BeginWrite) -> Result<(), Fail> {
         self.before_change()?;
-        if !P::SNAPSHOT {
-            return self.image.locate(b.id);
-        }
         let Some(run) = &mut b.run else {
             let e = self.image.entry(b.id)?;
             if !e.is_settled() || planted!("vnv-heap/committed-in-place") {
-                return self.image.locate_in(b.id, e.pending());
+                return self.image.locate_in(b.id, e.pending()).map(drop);
             }
             b.run = Some(AllocRun::avoiding(e.committed(), units_of(b.len)));
             return Err(Fail::PENDING);
@@ -507,11 +502,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.write_block_header(unit, b.id, b.len, false)?;
         self.image.begin_pending(b.id, unit)?;
         b.run = None;
-        Ok(BlockRef {
-            len: b.len,
-            check: 0,
-            unit,
-        })
+        Ok(())
     }
 
     /// Snapshot: the object keeps its changed block, which gets no content.

@@ -43,34 +43,28 @@ pub(super) const PINS: u16 = 31;
 const PINS_DOOMED: u16 = 32;
 
 /// Units of a frame, header included.
-#[inline(always)]
 pub(super) const fn units(len: usize) -> u16 {
     // No `div_ceil`: the sum cannot overflow.
     ((len + 2 * UNIT - 1) / UNIT) as u16
 }
 
-#[inline(always)]
 pub(super) fn len(span: u32) -> usize {
     (span >> LEN_AT) as usize
 }
 
-#[inline(always)]
 pub(super) fn link(span: u32) -> u16 {
     (span & LINK) as u16
 }
 
-#[inline(always)]
 pub(super) fn is_free(span: u32) -> bool {
     span & FREE != 0
 }
 
-#[inline(always)]
 pub(super) fn id(tag: u32) -> u16 {
     (tag >> ID_AT) as u16
 }
 
 /// Whether this is the tag of an unpinned object of this number: one comparison for both.
-#[inline(always)]
 pub(super) fn is_unpinned(tag: u32, id: u16) -> bool {
     if cfg!(target_pointer_width = "16") {
         // A 16-bit core shifts 32 bits one by one.
@@ -79,51 +73,42 @@ pub(super) fn is_unpinned(tag: u32, id: u16) -> bool {
     tag >> PINS_AT == u32::from(id) << (ID_AT - PINS_AT)
 }
 
-#[inline(always)]
 pub(super) fn history(tag: u32) -> History {
     (tag & HISTORY) as u16
 }
 
-#[inline(always)]
 pub(super) fn with_history(tag: u32, h: History) -> u32 {
     tag & !HISTORY | u32::from(h)
 }
 
-#[inline(always)]
 pub(super) fn pins(tag: u32, span: u32) -> u16 {
     (tag >> PINS_AT) as u16 & PINS | if span & DOOMED != 0 { PINS_DOOMED } else { 0 }
 }
 
-#[inline(always)]
 pub(super) fn pins_valid(pins: u16) -> bool {
     pins & !(PINS | PINS_DOOMED) == 0
 }
 
 /// A tag with these pins, as [`pins`] gives them.
-#[inline(always)]
 pub(super) fn with_pins(tag: u32, pins: u16) -> u32 {
     tag & !TAG_PINS | u32::from(pins & PINS) << PINS_AT
 }
 
 /// Whether these pins are those of a doomed object.
-#[inline(always)]
 pub(super) fn is_doomed(pins: u16) -> bool {
     pins & PINS_DOOMED != 0
 }
 
-#[inline(always)]
 pub(super) fn with_link(span: u32, link: u16) -> u32 {
     span & !LINK | u32::from(link)
 }
 
 /// The tag of an unpinned frame.
-#[inline(always)]
 pub(super) fn unpinned(id: u16, h: History) -> u32 {
     u32::from(id) << ID_AT | u32::from(h)
 }
 
 /// The span of a clean, unpinned frame that is in no chain.
-#[inline(always)]
 pub(super) fn unlinked(len: usize) -> u32 {
     (len as u32) << LEN_AT | u32::from(NONE)
 }
@@ -139,25 +124,21 @@ pub(super) fn bytes(span: u32) -> usize {
 
 /// Out of line: holes are rare.
 #[cold]
-#[inline(always)]
 fn free_bytes(span: u32) -> usize {
     usize::from(link(span)) * UNIT
 }
 
 /// The same in units.
-#[inline(always)]
 pub(super) fn step(span: u32) -> u16 {
     (bytes(span) / UNIT) as u16
 }
 
 impl Frame {
     /// The header's two words.
-    #[inline(always)]
     pub(super) fn header(self) -> NonNull<u32> {
         self.0
     }
 
-    #[inline(always)]
     pub(super) fn content(self) -> NonNull<u8> {
         // SAFETY: invariant "Frames fill the buffer": the content follows the header.
         unsafe { self.0.byte_add(UNIT) }.cast()
@@ -167,7 +148,6 @@ impl Frame {
     ///
     /// # Safety
     /// There is one.
-    #[inline(always)]
     pub(super) unsafe fn of(content: NonNull<u8>) -> Frame {
         // SAFETY: invariant "Frames fill the buffer": as the caller vouches: before a content there
         // is its header.
@@ -175,7 +155,6 @@ impl Frame {
     }
 
     /// The frame that begins so many bytes higher, or the end of all frames.
-    #[inline(always)]
     pub(super) fn up(self, bytes: usize) -> Frame {
         // Wrapping: the end may be a header's length behind the buffer.
         let up = self.0.as_ptr().wrapping_byte_add(bytes);

@@ -23,7 +23,8 @@
 //! complete: the operation that moves it looks for another object, and goes on until it arrived.
 
 use super::header::{self, DIRTY, FREE, IN_TRANSFER, NONE, TAG_PINS, UNIT};
-use super::{Cache, Frame, Reserve};
+use super::{Cache, Frame};
+use crate::error::Fail;
 use crate::policy::{MAX_CANDIDATES, NO_FRAME, PolicyRules};
 use core::mem::MaybeUninit;
 use nvmem::planted;
@@ -68,26 +69,33 @@ unsafe fn slide(from: *mut u32, to: *mut u32, units: usize) {
 
 impl<P: PolicyRules> Cache<P> {
     /// One step towards a frame for an object that is not resident. The new frame is in transfer,
-    /// not pinned, its bytes undefined. Moves at most `burst` bytes, but at least a unit.
+    /// not pinned, its bytes undefined. Moves at most `burst` bytes, but at least a unit. `None`
+    /// when an object must be evicted first. **Errors**: [`Fail::PENDING`] after progress: call
+    /// again with the same arguments.
     #[inline(always)]
-    pub(crate) fn reserve(&mut self, id: u16, len: usize, burst: usize) -> Reserve {
+    pub(crate) fn reserve(
+        &mut self,
+        id: u16,
+        len: usize,
+        burst: usize,
+    ) -> Result<Option<Frame>, Fail> {
         debug_assert!(id != 0 && self.lookup(id).is_none());
         if self.arrived != 0 {
             self.move_step(burst);
-            return Reserve::Again;
+            return Err(Fail::PENDING);
         }
         if len > header::MAX_LEN {
-            return Reserve::NoRoom;
+            return Ok(None);
         }
         let need = header::units(len);
         // The common case when the buffer is full: nothing below would find space.
         if self.max_free_units(need) < need as usize {
-            return Reserve::NoRoom;
+            return Ok(None);
         }
         if self.is_crowded() && !self.grow() && self.is_overcrowded() && self.free > 0 {
             // Chains would grow long: compact first, so that the directory can grow.
             if let Packed::Moving = self.pack(NONE, burst) {
-                return Reserve::Again;
+                return Err(Fail::PENDING);
             }
             self.grow();
         }
@@ -99,23 +107,25 @@ impl<P: PolicyRules> Cache<P> {
             match self.pack(need, burst) {
                 Packed::Hole(at) => self.carve(at, need),
                 Packed::OnTop => self.take_from_top(need),
-                Packed::Moving => return Reserve::Again,
-                Packed::Stuck => return Reserve::NoRoom,
+                Packed::Moving => return Err(Fail::PENDING),
+                Packed::Stuck => return Ok(None),
             }
         };
         self.alloc_frame(at, id, len);
-        Reserve::Done(at)
+        Ok(Some(at))
     }
 
     /// Evicts a clean, unpinned object. If its frame has exactly the size that another object
     /// needs, gives it to that one, as [`Cache::reserve`] does; else it becomes a hole.
-    pub(crate) fn replace(&mut self, s: Frame, id: u16, len: usize) {
+    pub(crate) fn replace(&mut self, s: Frame, id: u16, len: usize) -> Option<Frame> {
         if header::step(self.span(s)) != header::units(len) {
-            return self.remove(s);
+            self.remove(s);
+            return None;
         }
         debug_assert!(self.arrived == 0 && !self.is_pinned(s) && !self.is_dirty(s));
         self.unlink(s);
         self.alloc_frame(s, id, len);
+        Some(s)
     }
 
     /// Makes this space the frame of an object that is not resident.

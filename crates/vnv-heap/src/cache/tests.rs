@@ -2,7 +2,8 @@
 
 extern crate std;
 
-use super::{Busy, Cache, Frame, MAX_LEN, Reserve};
+use super::{Cache, Frame, MAX_LEN};
+use crate::error::Fail;
 use crate::policy::{Lru, PolicyRules, Predict};
 use powerfail::Rng;
 use proptest::prelude::*;
@@ -56,9 +57,8 @@ pub(crate) fn reserve<P: PolicyRules>(
 ) -> Option<Frame> {
     for _ in 0..100_000 {
         match c.reserve(id, len, burst) {
-            Reserve::Done(s) => return Some(s),
-            Reserve::Again => {}
-            Reserve::NoRoom => return None,
+            Ok(reserved) => return reserved,
+            Err(f) => assert_eq!(f, Fail::PENDING),
         }
     }
     panic!("makes no progress");
@@ -192,7 +192,10 @@ fn run<P: PolicyRules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
                 };
                 let s = c.lookup(id).unwrap();
                 let may = if exclusive { o.pins == 0 } else { o.pins < 29 };
-                assert_eq!(c.pin(s, exclusive), if may { Ok(()) } else { Err(Busy) });
+                assert_eq!(
+                    c.pin(s, exclusive),
+                    if may { Ok(()) } else { Err(Fail::BUSY) }
+                );
                 if may {
                     o.pins = if exclusive { 31 } else { o.pins + 1 };
                     o.place = c.place(s);
@@ -362,7 +365,7 @@ fn fifteen_of_256_and_three_quarters_of_32() {
     // Nor does a queue that does not fit move blocks for the directory.
     for id in 16..=100 {
         c.remove(c.lookup(id - 9).unwrap());
-        assert!(matches!(c.reserve(id, 256, 64), Reserve::Done(_)), "{id}");
+        assert!(matches!(c.reserve(id, 256, 64), Ok(Some(_))), "{id}");
     }
     let mut ram = Ram::new(4096 - 128, 0);
     let mut c = ram.cache::<Predict>();
@@ -422,9 +425,12 @@ fn a_block_larger_than_a_burst_moves_in_pieces() {
     let mut steps = 0;
     let s = loop {
         match c.reserve(5, 450, 64) {
-            Reserve::Done(s) => break s,
-            Reserve::Again => steps += 1,
-            Reserve::NoRoom => panic!("it fits"),
+            Ok(Some(s)) => break s,
+            Err(f) => {
+                assert_eq!(f, Fail::PENDING);
+                steps += 1;
+            }
+            Ok(None) => panic!("it fits"),
         }
     };
     assert!(steps > 900 / 64, "{steps}");
@@ -444,7 +450,7 @@ fn a_move_can_be_finished_at_once() {
         c.set_in_transfer(s, false);
     }
     c.remove(c.lookup(1).unwrap());
-    assert_eq!(c.reserve(3, 150, 64), Reserve::Again);
+    assert_eq!(c.reserve(3, 150, 64), Err(Fail::PENDING));
     c.finish_move();
     assert!(holds(&c, c.lookup(2).unwrap(), 2));
     assert_eq!(c.first(), c.lookup(2));
@@ -594,12 +600,12 @@ fn too_small_or_too_large() {
         assert!(Cache::<Lru>::new(p, 15).is_none());
         assert!(Cache::<Lru>::new(p.add(1), 20).is_none());
         let mut c = Cache::<Lru>::new(p, 16).unwrap();
-        assert!(matches!(c.reserve(1, 0, 64), Reserve::Done(_)));
-        assert_eq!(c.reserve(2, 0, 64), Reserve::NoRoom);
+        assert!(matches!(c.reserve(1, 0, 64), Ok(Some(_))));
+        assert_eq!(c.reserve(2, 0, 64), Ok(None));
     }
     let mut ram = Ram::new(70_000, 0);
     let mut c = ram.cache::<Lru>();
-    assert_eq!(c.reserve(1, MAX_LEN + 1, 64), Reserve::NoRoom);
+    assert_eq!(c.reserve(1, MAX_LEN + 1, 64), Ok(None));
     for id in 1..=3 {
         let s = reserve(&mut c, id, MAX_LEN, 64).unwrap();
         if !cfg!(miri) {

@@ -168,10 +168,8 @@ impl<'h, S: Medium, P: Promise, Pol: Policy, B> Heap<'h, Unrooted, S, P, Pol, B>
         let Some(id) = run.id(i) else {
             return Ok(None);
         };
-        let at = self.core.pin_shared(id, Kind::of::<T>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": the run's objects are of type `T`,
-        // and this one is pinned now.
-        Ok(Some(unsafe { Ref::new(&self.core, at) }))
+        // SAFETY: invariant "Sole owner": the run's objects are of type `T`.
+        unsafe { Ref::pin(&self.core, id) }.map(Some)
     }
 
     pub(super) fn chunk_mut<T: Persist>(
@@ -182,10 +180,8 @@ impl<'h, S: Medium, P: Promise, Pol: Policy, B> Heap<'h, Unrooted, S, P, Pol, B>
         let Some(id) = run.id(i) else {
             return Ok(None);
         };
-        let at = self.core.pin_exclusive(id, Kind::of::<T>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": the run's objects are of type `T`,
-        // and this one is pinned exclusively now.
-        Ok(Some(unsafe { RefMut::new(&self.core, at) }))
+        // SAFETY: invariant "Sole owner": the run's objects are of type `T`.
+        unsafe { RefMut::pin(&self.core, id) }.map(Some)
     }
 
     /// Frees the objects, but not what they own. If this fails, the next open frees them.

@@ -21,7 +21,6 @@ pub(super) const WEIGHTS: [u16; 8] = [9231, 62792, 16668, 41968, 23136, 51654, 4
 pub(super) const STRIDE: u64 = 18806;
 
 /// Congruent, and below 2^33 for any argument below 2^53.
-#[inline(always)]
 const fn fold(c: u64) -> u64 {
     (c & 0xFFFF_FFFF) + (c >> 32) * R32
 }
@@ -36,7 +35,6 @@ pub(super) fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
 }
 
 /// Adds one block. A short one counts as if filled with zeros.
-#[inline(always)]
 fn block(c: u64, b: &[u8]) -> u64 {
     let (words, rest) = b.as_chunks::<4>();
     let mut t = 0;

@@ -292,7 +292,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// The most bytes that one call writes.
-    #[inline(always)]
     pub(crate) fn burst(&self) -> u16 {
         self.burst
     }

@@ -140,7 +140,6 @@ impl Geometry {
     }
 
     /// The address of a unit; units are numbered from 1.
-    #[inline(always)]
     pub(super) fn unit(&self, unit: u16) -> u32 {
         (u32::from(self.before) + u32::from(unit)) * UNIT
     }
@@ -236,7 +235,6 @@ impl BlockHeader {
 }
 
 /// The check in a block header, if the header is that of this object with this length.
-#[inline(always)]
 pub(crate) fn check_in_header(
     head: &[u8; BLOCK_HEADER as usize],
     id: u16,
@@ -285,7 +283,6 @@ impl<S: Medium, P: Promise> Image<S, P> {
         }
     }
 
-    #[inline(always)]
     pub(super) fn geometry(&self) -> &Geometry {
         &self.geometry
     }

@@ -107,8 +107,12 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
     /// in one write.
     fn put_all(&mut self, id: u16, bytes: &[u8]) -> Result<(), Error<S::Error>> {
         let len = bytes.len() as u16;
-        let mut b = BeginWrite::new(id, len);
-        steps(self, |s| s.begin_write(&mut b))?;
+        if P::SNAPSHOT {
+            let mut b = BeginWrite::new(id, len);
+            steps(self, |s| s.begin_write(&mut b))?;
+        } else {
+            steps(self, |s| s.before_change())?;
+        }
         let at = steps(self, |s| s.address_of(id, len, true))?;
         let mut check = Check::new(id, len);
         for (i, piece) in bytes.chunks(PIECE).enumerate() {
