@@ -1,0 +1,39 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod error;
+mod kernel;
+mod objects;
+mod port;
+mod system;
+mod tags;
+mod thread;
+
+pub use error::{OpenError, code};
+pub use kernel::{Isr, Kernel, Sys};
+pub use nv_replay::pmem_tx::nvmem;
+pub use nv_replay::{Config, Error, pmem_tx};
+pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
+#[cfg(feature = "instrument")]
+pub use port::Event;
+pub use port::{Port, Spawn};
+pub use system::{System, ThreadId, ThreadSpec};
+pub use thread::{Guard, Thread};
+
+/// The most threads of a system.
+pub const THREADS_MAX: usize = 8;
+/// The most words of objects that one step changes: one for a semaphore or an event group, one for
+/// each message.
+pub const OPERATIONS_MAX: usize = 8;
+/// The most mutexes that a thread holds at a time.
+pub const LOCKS_MAX: usize = 4;
+
+/// For [`system!`].
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::port::assert_preempted;
+    pub use crate::system::{Each, Layout, ObjectSpec, Opened, PlacesIn, open};
+    pub use crate::thread::run;
+}

@@ -1,0 +1,462 @@
+//! Semaphores, queues, event groups and mutexes.
+//!
+//! Their functions take the [`Step`] of a thread of the same system, so they are called in steps
+//! only; a mutex is locked outside of steps. What a step has done with objects takes effect with
+//! its commit, or not at all.
+
+use crate::error::code;
+use crate::kernel::{Change, Isr, Sys, abort};
+use crate::system::{Kind, Layout, ObjectSpec, System};
+use crate::tags::MESSAGE_MAX;
+use core::marker::PhantomData;
+use nv_replay::nvmem::Plain;
+use nv_replay::nvmem::cross::type_hash;
+use nv_replay::{Error, pmem_tx};
+
+/// A running step of a thread of the system `S`: its transaction's token, to which it dereferences,
+/// and its access to the kernel's objects.
+pub type Step<'t, 'p, 'k, 'm, S> = nv_replay::Step<'t, 'p, <S as System>::Model, Sys<'k, 'm, S>>;
+
+/// The time, in ticks of all lives: see [`Thread::now`](crate::Thread::now).
+///
+/// **Power loss**: the commit of the step stores it, so time never runs backwards for anyone who
+/// knows it. **Cost**: the stores of the clock, with the commit: three, on 16-bit units five.
+pub fn now<S: System>(step: &Step<'_, '_, '_, '_, S>) -> u64 {
+    step.token().now_in_step()
+}
+
+/// Waits for ever.
+const FOREVER: u64 = u64::MAX;
+
+/// A counting semaphore of the system `S`; a binary one, if its maximum is 1.
+pub struct Semaphore<S> {
+    at: Layout,
+    initial: u8,
+    max: u8,
+    _s: PhantomData<fn() -> S>,
+}
+
+impl<S: System> Semaphore<S> {
+    #[doc(hidden)]
+    pub const fn at(at: Layout, initial: u8, max: u8) -> Self {
+        assert!(
+            initial <= max && max > 0,
+            "a semaphore begins with at most its maximum, 1 to 255"
+        );
+        Semaphore {
+            at,
+            initial,
+            max,
+            _s: PhantomData,
+        }
+    }
+    #[doc(hidden)]
+    pub const fn spec(&self) -> ObjectSpec {
+        ObjectSpec {
+            kind: Kind::Semaphore,
+            word: self.at.word,
+            words: 1,
+            initial: self.initial,
+            content: self.max as u64,
+        }
+    }
+    #[doc(hidden)]
+    pub const fn behind(&self) -> Layout {
+        self.at.behind(self.spec(), 0)
+    }
+
+    /// Gives one, with the commit of the step.
+    ///
+    /// **Power loss**: given if and only if the step has committed. **Cost**: one store for all
+    /// that the step does with this semaphore, two on 16-bit units. **Errors**: the step ends with
+    /// [`code::FULL`] if the semaphore is at its maximum; [`code::TOO_MANY`].
+    pub fn give(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error> {
+        if self.try_give(step)? {
+            Ok(())
+        } else {
+            Err(abort(code::FULL))
+        }
+    }
+
+    /// Like [`give`](Self::give), but says whether there was room for it.
+    /// **Errors**: [`code::TOO_MANY`].
+    pub fn try_give(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<bool, pmem_tx::Error> {
+        let sys = step.token();
+        sys.kernel.section(|s| {
+            let given = |c: Change| match c {
+                Change::Count { given, .. } => u32::from(given),
+                _ => 0,
+            };
+            let pending: u32 = s.pending(self.at.word).map(|(_, c)| given(c)).sum();
+            if u32::from(s.get(self.at.word)?) + pending >= u32::from(self.max) {
+                return Ok(false);
+            }
+            if let Change::Count { given, .. } = self.change(s, sys.me)? {
+                *given += 1;
+            }
+            Ok(true)
+        })
+    }
+
+    /// Takes one; waits until there is one. Others do not see it any more, but until the step
+    /// commits, it is not gone: if the step fails or the power is cut, it is there again.
+    ///
+    /// **Power loss**: taken if and only if the step has committed. A step that waits has changed
+    /// nothing. **Cost**: that of [`give`](Self::give). **Errors**: [`code::TOO_MANY`].
+    pub fn take(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error> {
+        self.take_until(step.token(), FOREVER).map(|_| ())
+    }
+
+    /// Like [`take`](Self::take), for at most so many ticks. Whether it was taken.
+    ///
+    /// **Power loss**: the time counts anew. **Errors**: as there.
+    pub fn take_timeout(
+        &self,
+        step: &Step<'_, '_, '_, '_, S>,
+        ticks: u64,
+    ) -> Result<bool, pmem_tx::Error> {
+        let sys = step.token();
+        self.take_until(sys, sys.after(ticks))
+    }
+
+    /// Like [`take`](Self::take), without waiting. Whether it was taken. **Errors**: as there.
+    pub fn try_take(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<bool, pmem_tx::Error> {
+        self.take_until(step.token(), 0)
+    }
+
+    fn take_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<bool, pmem_tx::Error> {
+        let taken = |c: Change| match c {
+            Change::Count { taken, .. } => u32::from(taken),
+            _ => 0,
+        };
+        let found = sys.wait(self.at.object, until, |s| {
+            let claimed: u32 = s.pending(self.at.word).map(|(_, c)| taken(c)).sum();
+            if u32::from(s.get(self.at.word)?) <= claimed {
+                return Ok(None);
+            }
+            if let Change::Count { taken, .. } = self.change(s, sys.me)? {
+                *taken += 1;
+            }
+            Ok(Some(()))
+        })?;
+        Ok(found.is_some())
+    }
+
+    fn change<'a>(
+        &self,
+        s: &'a mut crate::kernel::State<'_, S::Model>,
+        me: usize,
+    ) -> Result<&'a mut Change, pmem_tx::Error> {
+        let none = Change::Count { taken: 0, given: 0 };
+        s.change(me, self.at.object, self.at.word, none)
+    }
+
+    /// Gives one at once, from an interrupt's handler. Whether there was room for it.
+    ///
+    /// **Power loss**: given, or not. **Cost**: one settled store, two on 16-bit units.
+    /// **Errors**: the word is damaged.
+    pub fn give_from_isr(&self, isr: &Isr<'_, '_, S>) -> Result<bool, Error> {
+        let max = self.max;
+        isr.publish(self.at.object, self.at.word, 0, |n| {
+            (n < max).then(|| n + 1)
+        })
+    }
+}
+
+/// A queue of the system `S` with up to `N` messages of the type `T`, first in, first out.
+///
+/// Messages come out in the order in which the steps that have sent them committed.
+pub struct Queue<S, T, const N: usize> {
+    at: Layout,
+    _s: PhantomData<fn() -> (S, T)>,
+}
+
+impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
+    /// Bytes from a slot to the next.
+    const STRIDE: usize = size_of::<T>().next_multiple_of(4);
+
+    #[doc(hidden)]
+    pub const fn at(at: Layout) -> Self {
+        assert!(N > 0 && N <= 32, "a queue has 1 to 32 slots");
+        assert!(
+            size_of::<T>() <= MESSAGE_MAX,
+            "a message has at most 64 bytes"
+        );
+        Queue {
+            at,
+            _s: PhantomData,
+        }
+    }
+    #[doc(hidden)]
+    pub const fn spec(&self) -> ObjectSpec {
+        ObjectSpec {
+            kind: Kind::Queue,
+            word: self.at.word,
+            words: N as u16,
+            initial: 0,
+            content: type_hash::<T>("message"),
+        }
+    }
+    #[doc(hidden)]
+    pub const fn behind(&self) -> Layout {
+        self.at.behind(self.spec(), (N * Self::STRIDE) as u32)
+    }
+
+    /// Sends a message; waits until there is a slot for it.
+    ///
+    /// **Power loss**: sent if and only if the step has committed. A step that waits has changed
+    /// nothing. **Cost**: the message and one store, two on 16-bit units. **Errors**:
+    /// [`code::TOO_MANY`].
+    pub fn send(&self, step: &Step<'_, '_, '_, '_, S>, message: T) -> Result<(), pmem_tx::Error> {
+        self.send_until(step.token(), FOREVER, message).map(|_| ())
+    }
+
+    /// Like [`send`](Self::send), for at most so many ticks. Whether it was sent.
+    ///
+    /// **Power loss**: the time counts anew. **Errors**: as there.
+    pub fn send_timeout(
+        &self,
+        step: &Step<'_, '_, '_, '_, S>,
+        message: T,
+        ticks: u64,
+    ) -> Result<bool, pmem_tx::Error> {
+        let sys = step.token();
+        self.send_until(sys, sys.after(ticks), message)
+    }
+
+    /// Like [`send`](Self::send), without waiting. Whether it was sent. **Errors**: as there.
+    pub fn try_send(
+        &self,
+        step: &Step<'_, '_, '_, '_, S>,
+        message: T,
+    ) -> Result<bool, pmem_tx::Error> {
+        self.send_until(step.token(), 0, message)
+    }
+
+    fn send_until(
+        &self,
+        sys: &Sys<'_, '_, S>,
+        until: u64,
+        message: T,
+    ) -> Result<bool, pmem_tx::Error> {
+        let found = sys.wait(self.at.object, until, |s| {
+            let Some(word) = s.free_slot(self.at.object)? else {
+                return Ok(None);
+            };
+            s.change(sys.me, self.at.object, word, Change::Fill)?;
+            s.store.write_slot(self.slot(word), &message);
+            Ok(Some(()))
+        })?;
+        Ok(found.is_some())
+    }
+
+    /// Receives the oldest message that no other step has; waits until there is one. Until the step
+    /// commits, the message stays in its slot: if the step fails or the power is cut, another
+    /// receive gets it.
+    ///
+    /// **Power loss**: received if and only if the step has committed. A step that waits has
+    /// changed nothing. **Cost**: one store, two on 16-bit units. **Errors**: [`code::TOO_MANY`];
+    /// [`code::DAMAGED`] for a message that is no `T`.
+    pub fn receive(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<T, pmem_tx::Error> {
+        let found = self.receive_until(step.token(), FOREVER)?;
+        found.ok_or(abort(code::DAMAGED))
+    }
+
+    /// Like [`receive`](Self::receive), for at most so many ticks.
+    ///
+    /// **Power loss**: the time counts anew. **Errors**: as there.
+    pub fn receive_timeout(
+        &self,
+        step: &Step<'_, '_, '_, '_, S>,
+        ticks: u64,
+    ) -> Result<Option<T>, pmem_tx::Error> {
+        let sys = step.token();
+        self.receive_until(sys, sys.after(ticks))
+    }
+
+    /// Like [`receive`](Self::receive), without waiting. **Errors**: as there.
+    pub fn try_receive(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Option<T>, pmem_tx::Error> {
+        self.receive_until(step.token(), 0)
+    }
+
+    fn receive_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<Option<T>, pmem_tx::Error> {
+        sys.wait(self.at.object, until, |s| {
+            let Some(word) = s.oldest_slot(self.at.object)? else {
+                return Ok(None);
+            };
+            let message = s.store.read_slot(self.slot(word));
+            let message = message.ok_or(abort(code::DAMAGED))?;
+            s.change(sys.me, self.at.object, word, Change::Drain)?;
+            Ok(Some(message))
+        })
+    }
+
+    fn slot(&self, word: u16) -> u32 {
+        self.at.slots + u32::from(word - self.at.word) * Self::STRIDE as u32
+    }
+}
+
+/// For what a thread waits in an event group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// One of the flags.
+    Any,
+    /// All of them.
+    All,
+}
+
+/// An event group of the system `S`: eight flags.
+pub struct Events<S> {
+    at: Layout,
+    _s: PhantomData<fn() -> S>,
+}
+
+impl<S: System> Events<S> {
+    #[doc(hidden)]
+    pub const fn at(at: Layout) -> Self {
+        Events {
+            at,
+            _s: PhantomData,
+        }
+    }
+    #[doc(hidden)]
+    pub const fn spec(&self) -> ObjectSpec {
+        ObjectSpec {
+            kind: Kind::Events,
+            word: self.at.word,
+            words: 1,
+            initial: 0,
+            content: 0,
+        }
+    }
+    #[doc(hidden)]
+    pub const fn behind(&self) -> Layout {
+        self.at.behind(self.spec(), 0)
+    }
+
+    /// Sets flags, with the commit of the step.
+    ///
+    /// **Power loss**: set if and only if the step has committed. **Cost**: one store for all that
+    /// the step does with this group, two on 16-bit units. **Errors**: [`code::TOO_MANY`].
+    pub fn set(&self, step: &Step<'_, '_, '_, '_, S>, flags: u8) -> Result<(), pmem_tx::Error> {
+        let sys = step.token();
+        sys.kernel.section(|s| {
+            let none = Change::Bits { clear: 0, set: 0 };
+            if let Change::Bits { set, .. } =
+                s.change(sys.me, self.at.object, self.at.word, none)?
+            {
+                *set |= flags;
+            }
+            Ok(())
+        })
+    }
+
+    /// Waits for flags, and clears them with the commit of the step. Returns those of them that
+    /// were set. Until then no other step gets them. A flag that is set again meanwhile stays set.
+    ///
+    /// **Power loss**: cleared if and only if the step has committed. A step that waits has changed
+    /// nothing. **Cost**: that of [`set`](Self::set). **Errors**: as there.
+    pub fn wait(
+        &self,
+        step: &Step<'_, '_, '_, '_, S>,
+        flags: u8,
+        until: Until,
+    ) -> Result<u8, pmem_tx::Error> {
+        let found = self.wait_until(step.token(), flags, until, FOREVER)?;
+        found.ok_or(abort(code::DAMAGED))
+    }
+
+    /// Like [`wait`](Self::wait), for at most so many ticks.
+    ///
+    /// **Power loss**: the time counts anew. **Errors**: as there.
+    pub fn wait_timeout(
+        &self,
+        step: &Step<'_, '_, '_, '_, S>,
+        flags: u8,
+        until: Until,
+        ticks: u64,
+    ) -> Result<Option<u8>, pmem_tx::Error> {
+        let sys = step.token();
+        self.wait_until(sys, flags, until, sys.after(ticks))
+    }
+
+    fn wait_until(
+        &self,
+        sys: &Sys<'_, '_, S>,
+        flags: u8,
+        until: Until,
+        time: u64,
+    ) -> Result<Option<u8>, pmem_tx::Error> {
+        let cleared = |c: Change| match c {
+            Change::Bits { clear, .. } => clear,
+            _ => 0,
+        };
+        sys.wait(self.at.object, time, |s| {
+            let claimed = s
+                .pending(self.at.word)
+                .fold(0, |all, (_, c)| all | cleared(c));
+            let seen = s.get(self.at.word)? & !claimed & flags;
+            let enough = match until {
+                Until::Any => seen != 0,
+                Until::All => seen == flags,
+            };
+            if !enough {
+                return Ok(None);
+            }
+            let none = Change::Bits { clear: 0, set: 0 };
+            if let Change::Bits { clear, .. } =
+                s.change(sys.me, self.at.object, self.at.word, none)?
+            {
+                *clear |= seen;
+            }
+            Ok(Some(seen))
+        })
+    }
+
+    /// Sets flags at once, from an interrupt's handler.
+    ///
+    /// **Power loss**: set, or not. **Cost**: one settled store, two on 16-bit units. **Errors**:
+    /// the word is damaged.
+    pub fn set_from_isr(&self, isr: &Isr<'_, '_, S>, flags: u8) -> Result<(), Error> {
+        isr.publish(self.at.object, self.at.word, flags, |old| Some(old | flags))?;
+        Ok(())
+    }
+}
+
+/// A mutex of the system `S`. A thread [locks](crate::Thread::lock) it outside of steps, and runs
+/// steps while it has it.
+///
+/// Who waits for it lends the holder its priority. A power cut does not open it: the holder's
+/// first commit under the lock stores who it is, and after the next boot no other thread gets it
+/// before the holder has replayed to where it was.
+pub struct Mutex<S> {
+    at: Layout,
+    _s: PhantomData<fn() -> S>,
+}
+
+impl<S: System> Mutex<S> {
+    #[doc(hidden)]
+    pub const fn at(at: Layout) -> Self {
+        Mutex {
+            at,
+            _s: PhantomData,
+        }
+    }
+    #[doc(hidden)]
+    pub const fn spec(&self) -> ObjectSpec {
+        ObjectSpec {
+            kind: Kind::Mutex,
+            word: self.at.word,
+            words: 1,
+            initial: 0,
+            content: 0,
+        }
+    }
+    #[doc(hidden)]
+    pub const fn behind(&self) -> Layout {
+        self.at.behind(self.spec(), 0)
+    }
+    pub(crate) const fn object(&self) -> u8 {
+        self.at.object
+    }
+}

@@ -1,0 +1,66 @@
+//! What the kernel needs of a machine.
+
+use nv_replay::nvmem::Model;
+
+/// A machine under the kernel: its clock, its timer, and how it changes from one thread to another.
+///
+/// Critical sections are not here: they are those of the system's [`Model`], which is a
+/// [`Preempted`](nv_replay::pmem_tx::Preempted) with the machine's `Section`.
+///
+/// The kernel calls these functions in its critical sections.
+pub trait Port {
+    /// Ticks of the clock since the boot. Never less than before.
+    fn now(&self) -> u64;
+
+    /// Lets thread `to` run instead of `from` when the critical section, or the interrupt's
+    /// handler, ends. Without a `to` no thread is ready: wait for an interrupt. Without a `from` no
+    /// thread ran, or the one that did has ended.
+    ///
+    /// A thread continues where it was, or begins with its body. Nothing is stored for it.
+    fn switch(&self, from: Option<usize>, to: Option<usize>);
+
+    /// Calls [`Kernel::tick`](crate::Kernel::tick) when the clock shows `at` or later; never, if
+    /// there is none. The last call counts.
+    fn set_timer(&self, at: Option<u64>);
+
+    /// What the scheduler decides, for a test kit.
+    #[cfg(feature = "instrument")]
+    fn observe(&self, event: Event) {
+        let _ = event;
+    }
+}
+
+/// What the scheduler decides.
+#[cfg(feature = "instrument")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A thread is ready at its own priority, or it is not ready.
+    Ready {
+        /// Which.
+        thread: usize,
+        /// Its priority, if it is.
+        at: Option<u8>,
+    },
+    /// The running thread is about to commit a step, at the priority at which it runs.
+    Commit {
+        /// That priority: its own, or the one that it has inherited.
+        priority: u8,
+    },
+}
+
+/// Makes the threads of a machine. The function that [`system!`](crate::system) generates calls it
+/// once for each thread.
+pub trait Spawn<'s> {
+    /// Makes a thread that does not run yet: the first [`Port::switch`] to it begins `body`, on a
+    /// stack of its own, with a port that lives as long as the stack.
+    fn spawn(&mut self, thread: usize, name: &'static str, body: impl FnOnce(&dyn Port) + 's);
+}
+
+/// A kernel's critical sections exclude other threads.
+pub const fn assert_preempted<M: Model>() {
+    assert!(
+        M::PREEMPTED,
+        "a system's model is `Preempted<M, S>`, with the critical section `S` of the machine"
+    );
+}

@@ -1,0 +1,358 @@
+//! Systems: which threads and objects there are. [`system!`](crate::system) describes one.
+
+use crate::error::OpenError;
+use crate::kernel::Kernel;
+use core::marker::PhantomData;
+use nv_replay::nvmem::{Model, Region};
+use nv_replay::pmem_tx::{self, Contexts, Sharing, Tx, Width};
+use nv_replay::{Config, PlacesOf, Threads, last_committed_of};
+
+/// The threads and objects of a program. [`system!`](crate::system) implements it.
+pub trait System: Sized + 'static {
+    /// The medium, with the machine's critical section: `Preempted<InOrder32, Masked>`.
+    type Model: Model<Unit: Width>;
+    /// The roots of the threads: `Contexts<(A, B)>`.
+    type Roots: PlacesOf;
+    /// The threads, in the order of their roots.
+    const THREADS: &'static [ThreadSpec];
+    /// The objects.
+    #[doc(hidden)]
+    const OBJECTS: &'static [ObjectSpec];
+    /// What the objects take.
+    #[doc(hidden)]
+    const END: Layout;
+    /// The capacity of each thread's table of records. Its `seq_bits` are at most 13, on 16-bit
+    /// units at most 8.
+    const TABLE: Config;
+    /// The layout of the pool; `None` chooses it by the size.
+    const POOL: Option<pmem_tx::Config>;
+}
+
+/// A thread of a [`System`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Of the threads that are ready, one of the highest priority runs.
+    pub priority: u8,
+}
+
+/// The kinds of objects.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Semaphore,
+    Queue,
+    Mutex,
+    Events,
+}
+
+/// Where an object is.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    pub object: u8,
+    pub word: u16,
+    pub slots: u32,
+}
+
+impl Layout {
+    /// That of the first object.
+    pub const FIRST: Layout = Layout {
+        object: 0,
+        word: 0,
+        slots: 0,
+    };
+
+    /// The place behind an object.
+    pub const fn behind(self, spec: ObjectSpec, slots: u32) -> Layout {
+        assert!(self.object < 64, "a system has at most 64 objects");
+        Layout {
+            object: self.object + 1,
+            word: self.word + spec.words,
+            slots: self.slots + slots,
+        }
+    }
+}
+
+/// What the kernel knows of an object.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectSpec {
+    pub kind: Kind,
+    pub word: u16,
+    pub words: u16,
+    pub initial: u8,
+    /// A hash of what its messages are.
+    pub content: u64,
+}
+
+/// A thread of the system `S`, for [`Thread::join`](crate::Thread::join).
+pub struct ThreadId<S> {
+    pub(crate) number: usize,
+    _s: PhantomData<fn() -> S>,
+}
+
+impl<S: System> ThreadId<S> {
+    /// The thread of this name.
+    ///
+    /// **Panics**, where the program is compiled, if there is none.
+    #[doc(hidden)]
+    pub const fn of(name: &str) -> Self {
+        let mut number = 0;
+        while number < S::THREADS.len() {
+            if same(S::THREADS[number].name, name) {
+                return ThreadId {
+                    number,
+                    _s: PhantomData,
+                };
+            }
+            number += 1;
+        }
+        panic!("no thread of this name")
+    }
+
+    /// Its number, from 0, in the order of [`System::THREADS`].
+    pub const fn number(&self) -> usize {
+        self.number
+    }
+}
+
+impl<S> Clone for ThreadId<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S> Copy for ThreadId<S> {}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// A hash of a system's objects and threads: an image of another system is refused.
+pub(crate) fn fingerprint<S: System>() -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut add = |v: u64| hash = (hash.rotate_left(5) ^ v).wrapping_mul(0x100_0000_01b3);
+    add(S::THREADS.len() as u64);
+    for t in S::THREADS {
+        t.name.bytes().for_each(|b| add(b.into()));
+    }
+    for o in S::OBJECTS {
+        add(o.kind as u64);
+        add(o.words.into());
+        add(o.content);
+    }
+    hash
+}
+
+/// The roots of a system's pool. The kernel's threads share no root yet but an empty one.
+#[doc(hidden)]
+pub type RootsOf<S> = Sharing<(u8,), <S as System>::Roots>;
+
+/// The kernel and the threads of a system.
+#[doc(hidden)]
+pub type Opened<'m, S> = (Kernel<'m, S>, Threads<'m, RootsOf<S>, <S as System>::Model>);
+
+/// Opens a system's region: the kernel's part first, with the numbers of the threads' last commits.
+#[doc(hidden)]
+pub fn open<'m, S: System, F>(
+    region: Region<'m, S::Model>,
+    init: F,
+) -> Result<Opened<'m, S>, OpenError>
+where
+    F: for<'p> FnOnce(
+        &Tx<'p, S::Model>,
+    ) -> Result<<S::Roots as pmem_tx::Roots>::Init<'p>, pmem_tx::Error>,
+{
+    const {
+        assert!(
+            S::THREADS.len() <= crate::THREADS_MAX,
+            "a system has at most 8 threads"
+        )
+    };
+    let split = region.split_at(Kernel::<S>::BYTES);
+    let (own, mut rest) = split.map_err(|_| OpenError::TooSmall)?;
+    let mut numbers = [0; crate::THREADS_MAX];
+    for (t, number) in numbers.iter_mut().enumerate().take(S::THREADS.len()) {
+        let found = last_committed_of(rest, t).map_err(|refused| refused.error)?;
+        (*number, rest) = found;
+    }
+    let kernel = Kernel::open(own, &numbers)?;
+    let threads = Threads::open(rest, S::TABLE, S::POOL, |tx| Ok(((0,), init(tx)?)))
+        .map_err(|refused| refused.error)?;
+    Ok((kernel, threads))
+}
+
+/// The type of a tuple of roots.
+#[doc(hidden)]
+pub type Each<T> = Contexts<T>;
+
+/// The places of a system's threads.
+#[doc(hidden)]
+pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as System>::Model>;
+
+/// Describes a system: its medium, its objects and its threads.
+///
+/// ```text
+/// nv_rtos::system! {
+///     /// What it is.
+///     pub Blinky on Fram;                   // a type of its own, and the system's `Model`
+///     table { bytes: 64, outbox_bytes: 0, seq_bits: 12 }     // each thread's records
+///     objects {
+///         DONE: Semaphore = (0, 3);          // how many at first, and at most
+///         READINGS: Queue<[u32; 2], 8>;      // messages, slots
+///         BUS: Mutex;
+///         FLAGS: Events;
+///     }
+///     threads {
+///         sample(u32 = 0): 1;                // name(root = its first value): priority
+///         report([u32; 4] = [0; 4]): 3;      // the higher one runs first
+///     }
+/// }
+/// ```
+///
+/// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
+/// functions `Blinky::open`, which opens the region at each boot, `Blinky::spawn`, which makes the
+/// threads, and `Blinky::BYTES`, the least length of a region's first part.
+///
+/// A system has 2 to 8 threads.
+#[macro_export]
+macro_rules! system {
+    (
+        $(#[$doc:meta])*
+        $vis:vis $system:ident on $model:ty;
+        table { $($table:tt)* }
+        $(pool { $($pool:tt)* })?
+        objects { $($objects:tt)* }
+        threads { $($thread:ident($root:ty = $init:expr): $priority:expr;)+ }
+    ) => {
+        $(#[$doc])*
+        $vis enum $system {}
+        const _: () = $crate::__private::assert_preempted::<$model>();
+
+        $crate::objects! { $system, $vis, $crate::__private::Layout::FIRST, []; $($objects)* }
+
+        impl $crate::System for $system {
+            type Model = $model;
+            type Roots = $crate::__private::Each<($($root,)+)>;
+            const THREADS: &'static [$crate::ThreadSpec] = &[
+                $($crate::ThreadSpec { name: stringify!($thread), priority: $priority },)+
+            ];
+            const OBJECTS: &'static [$crate::__private::ObjectSpec] = $system::__OBJECTS;
+            const END: $crate::__private::Layout = $system::__END;
+            const TABLE: $crate::Config = $crate::Config { $($table)* };
+            const POOL: Option<$crate::pmem_tx::Config> =
+                $crate::pool_config!($({ $($pool)* })?);
+        }
+
+        #[allow(dead_code)]
+        impl $system {
+            /// Opens the region at a boot: formats a blank one, or recovers a used one. All that
+            /// was not committed is undone before any thread runs.
+            ///
+            /// **Power loss**: the next open goes on. **Errors**: [`OpenError`]($crate::OpenError).
+            $vis fn open(
+                region: $crate::nvmem::Region<'_, $model>,
+            ) -> Result<$crate::__private::Opened<'_, $system>, $crate::OpenError> {
+                $crate::__private::open::<$system, _>(region, |_| Ok(($($init,)+)))
+            }
+
+            /// Makes the threads, each with its body, in the order of the system. A body may
+            /// capture what the thread needs of the machine.
+            #[allow(clippy::too_many_arguments)]
+            $vis fn spawn<'s, 'm: 's, 'c: 's>(
+                kernel: &'s $crate::Kernel<'m, $system>,
+                places: $crate::__private::PlacesIn<'c, $system>,
+                to: &mut impl $crate::Spawn<'s>,
+                $(
+                    $thread: impl for<'k> FnOnce(
+                        &mut $crate::Thread<'k, 'm, 'c, $system, $root>,
+                    ) -> Result<(), $crate::Error> + 's,
+                )+
+            ) {
+                $crate::spawn_each! { kernel, places, to, [$($thread)+], [0 1 2 3 4 5 6 7] }
+            }
+
+            $(
+                /// The thread of this name.
+                $vis const fn $thread() -> $crate::ThreadId<$system> {
+                    $crate::ThreadId::of(stringify!($thread))
+                }
+            )+
+        }
+    };
+}
+
+/// Makes the threads, each in its place.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! spawn_each {
+    ($kernel:ident, $places:ident, $to:ident, [], [$($i:tt)*]) => {};
+    ($kernel:ident, $places:ident, $to:ident, [$body:ident $($rest:ident)*], [$i:tt $($more:tt)*]) => {
+        let place = $places.$i;
+        $to.spawn($i, stringify!($body), move |port| {
+            $crate::__private::run($kernel, port, $i, place, $body)
+        });
+        $crate::spawn_each! { $kernel, $places, $to, [$($rest)*], [$($more)*] }
+    };
+}
+
+/// The layout of the pool.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! pool_config {
+    () => {
+        None
+    };
+    ({ $($pool:tt)* }) => {
+        Some($crate::pmem_tx::Config { $($pool)* })
+    };
+}
+
+/// The objects of a system: each is placed behind the one before.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! objects {
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];) => {
+        impl $system {
+            const __OBJECTS: &'static [$crate::__private::ObjectSpec] = &[$($name.spec()),*];
+            const __END: $crate::__private::Layout = $at;
+        }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: Semaphore = ($initial:expr, $max:expr); $($rest:tt)*) => {
+        $(#[$doc])*
+        $vis const $new: $crate::Semaphore<$system> =
+            $crate::Semaphore::at($at, $initial, $max);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: Queue<$message:ty, $n:literal>; $($rest:tt)*) => {
+        $(#[$doc])*
+        $vis const $new: $crate::Queue<$system, $message, $n> = $crate::Queue::at($at);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: Mutex; $($rest:tt)*) => {
+        $(#[$doc])*
+        $vis const $new: $crate::Mutex<$system> = $crate::Mutex::at($at);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: Events; $($rest:tt)*) => {
+        $(#[$doc])*
+        $vis const $new: $crate::Events<$system> = $crate::Events::at($at);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+}

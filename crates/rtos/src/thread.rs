@@ -1,0 +1,205 @@
+//! A thread of the program.
+
+use crate::kernel::{Kernel, Sys};
+use crate::objects::Mutex;
+use crate::port::Port;
+use crate::system::{System, ThreadId};
+use core::convert::Infallible;
+use core::ops::Range;
+use nv_replay::nvmem::Persist;
+use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
+use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
+
+/// A thread, as its body sees it: steps, and what is done between them.
+///
+/// A body is run from its beginning in each life, and passes the steps that it has committed.
+pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
+    rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
+    sys: Sys<'k, 'm, S>,
+}
+
+/// Runs a thread's body from its place. The function that `system!` generates calls it.
+#[doc(hidden)]
+pub fn run<'k, 'm, 'c, S: System, R: Persist>(
+    kernel: &'k Kernel<'m, S>,
+    port: &'k dyn Port,
+    me: usize,
+    place: Place<'c, R, S::Model>,
+    body: impl FnOnce(&mut Thread<'k, 'm, 'c, S, R>) -> Result<(), Error>,
+) {
+    let sys = Sys { kernel, port, me };
+    let r = match place.open_with(Options::default(), sys) {
+        Ok(rt) => {
+            let mut thread = Thread { rt, sys };
+            body(&mut thread)
+        }
+        // The table was scanned when the region was opened.
+        Err(_) => Err(Error::Other),
+    };
+    sys.end(r);
+}
+
+impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
+    /// Runs a step, once in the life of the program: see [`nv_replay::Replay::step`]. In its body
+    /// the step is the access to the kernel's objects, and what it does with them takes effect with
+    /// its commit.
+    ///
+    /// **Power loss**: before the commit store nothing of the step has happened, with the objects
+    /// neither; after it, all. **Cost**: that of the step, and of what it does with objects.
+    /// **Errors**: those of the step, and of the calls on objects.
+    #[track_caller]
+    #[inline(always)]
+    #[allow(clippy::type_complexity)]
+    pub fn step<A: Arg, O>(
+        &mut self,
+        args: A,
+        body: StepBody<R, S::Model, A, O, Sys<'k, 'm, S>>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        if let Err(error) = self.sys.before_a_number() {
+            return Err(StepError { error, args });
+        }
+        self.rt.step_with(&self.sys, args, body)
+    }
+
+    /// Runs a step for each number of the range, with one store for each: see
+    /// [`nv_replay::Replay::each_step`].
+    ///
+    /// **Power loss**: an iteration happened, with all that it did with objects, or it did not
+    /// begin. **Cost** and **Errors**: as there, and those of the calls on objects.
+    #[track_caller]
+    #[inline(always)]
+    pub fn each_step<A: Repeat>(
+        &mut self,
+        range: Range<u32>,
+        args: A,
+        body: TurnBody<R, S::Model, A, Sys<'k, 'm, S>>,
+    ) -> Result<(), Error> {
+        self.sys.before_a_number()?;
+        self.rt.each_step_with(&self.sys, range, args, body)
+    }
+
+    /// Runs a step without end. **Power loss**, **Cost** and **Errors**: those of
+    /// [`each_step`](Self::each_step).
+    #[track_caller]
+    #[inline(always)]
+    pub fn forever_step<A: Repeat>(
+        &mut self,
+        args: A,
+        body: TurnBody<R, S::Model, A, Sys<'k, 'm, S>>,
+    ) -> Result<Infallible, Error> {
+        self.sys.before_a_number()?;
+        self.rt.forever_step_with(&self.sys, args, body)
+    }
+
+    /// Reads an input once and records it: see [`nv_replay::Replay::record_with`].
+    ///
+    /// **Power loss**, **Cost** and **Errors**: as there.
+    #[track_caller]
+    #[inline(always)]
+    pub fn record_with<O>(&mut self, read: impl FnOnce() -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.sys.before_a_number()?;
+        self.rt.record_with(read)
+    }
+
+    /// Calls `f` with the thread's persistent objects; `None` during the replay. See
+    /// [`nv_replay::Replay::view`]. **Errors**: as there.
+    #[allow(clippy::type_complexity)]
+    pub fn view<O>(
+        &mut self,
+        f: impl for<'p> FnOnce(
+            &Tx<'p, S::Model>,
+            &Root<'p, R::At<'p>, <S::Model as nv_replay::nvmem::Model>::Unit>,
+        ) -> O,
+    ) -> Result<Option<O>, Error> {
+        self.rt.view(f)
+    }
+
+    /// Whether the thread has passed what it has committed before.
+    pub fn is_live(&self) -> bool {
+        self.rt.is_live()
+    }
+
+    /// The time, in ticks of all lives: the clock goes on where it was stored last. Recorded: each
+    /// life gets the same.
+    ///
+    /// **Power loss**: time never runs backwards, because it is stored before anybody knows it. An
+    /// outage counts as nothing, and so does time that was never stored. **Cost**: three stores of
+    /// the record; the stores of the clock: three, on 16-bit units five. **Errors**: those of
+    /// [`record_with`](Self::record_with).
+    #[track_caller]
+    pub fn now(&mut self) -> Result<u64, Error> {
+        let sys = self.sys;
+        // An error of the clock comes again from the sleep, and here as a time that is 0.
+        self.record_with(|| sys.now_stored().unwrap_or(0))
+    }
+
+    /// Waits for so many ticks.
+    ///
+    /// **Power loss**: the deadline is recorded. The next life waits for the rest of the time, as
+    /// far as the clock was stored. **Cost**: three stores; when it wakes, those of the clock.
+    /// **Errors**: those of [`record_with`](Self::record_with).
+    #[track_caller]
+    pub fn delay(&mut self, ticks: u64) -> Result<(), Error> {
+        let sys = self.sys;
+        let deadline = self.record_with(|| sys.after(ticks))?;
+        sys.sleep_until(deadline)
+    }
+
+    /// Waits until the clock shows `at`, which the program computes from what it has recorded.
+    ///
+    /// **Power loss**: the next life waits for the rest of the time. **Cost**: when it wakes, the
+    /// stores of the clock. **Errors**: the clock is damaged.
+    pub fn delay_until(&mut self, at: u64) -> Result<(), Error> {
+        self.sys.sleep_until(at)
+    }
+
+    /// Lets the other threads of its priority run. Stores nothing.
+    pub fn yield_now(&mut self) {
+        self.sys.yield_now()
+    }
+
+    /// Waits until another thread has ended.
+    ///
+    /// **Power loss**: the next life waits until it has ended again, which is as soon as it has
+    /// passed its records. **Cost**: stores nothing. **Errors**: [`code::FAILED`](crate::code) if
+    /// that thread has ended with an error.
+    pub fn join(&mut self, thread: ThreadId<S>) -> Result<(), Error> {
+        self.sys.join(thread.number)
+    }
+
+    /// Locks a mutex; waits until no other thread has it. The guard gives it back.
+    ///
+    /// **Power loss**: a thread that has committed anything under the lock has it again in the next
+    /// life, before any other thread gets it. If it had given it back and another thread has
+    /// committed under it since, it does not lock it again; what it does between its last commit
+    /// and the end of the lock, it then does again without it. **Cost**: no store; the first commit
+    /// under the lock stores one word more, if another thread has had it before. **Errors**:
+    /// [`code::LOCKED`](crate::code), [`code::LOCKS`](crate::code).
+    pub fn lock(&mut self, mutex: &Mutex<S>) -> Result<Guard<'k, 'm, S>, Error> {
+        let object = mutex.object();
+        self.sys.lock(object)?;
+        Ok(Guard {
+            sys: self.sys,
+            object,
+        })
+    }
+}
+
+/// A locked mutex. It is given back when this is dropped.
+#[must_use = "a dropped guard gives the mutex back"]
+pub struct Guard<'k, 'm, S: System> {
+    sys: Sys<'k, 'm, S>,
+    object: u8,
+}
+
+impl<S: System> Drop for Guard<'_, '_, S> {
+    fn drop(&mut self) {
+        self.sys.unlock(self.object)
+    }
+}

@@ -1,0 +1,151 @@
+//! Power cuts and preemptions in programs that between them use every call.
+//!
+//! `cargo test -p nv-rtos --test crash -- --nocapture` prints the number of cuts.
+
+mod support;
+
+use powerfail::{Summary, explore};
+use support::Seen;
+
+/// A program on several media: each a module with its system.
+macro_rules! programs {
+    ($($name:ident, $file:literal: [$($medium:ident = $model:ty, $seq:literal);+])+) => {$(
+        mod $name {$(
+            pub mod $medium {
+                #![allow(dead_code, unused_imports)]
+                use crate::support::*;
+                use nv_rtos::nvmem::{Buffered32, InOrder16, InOrder32, Region};
+                use nv_rtos::{Error, Thread, Until, code, now};
+                use powerfail::World;
+                use std::cell::Cell;
+                use std::mem::MaybeUninit;
+                pub type Fram = On<$model>;
+                const SEQ: u8 = $seq;
+                const MESSAGES: u32 = 2;
+                const ROUNDS: u32 = 2;
+                include!($file);
+
+                /// A formatted region.
+                pub fn image() -> Vec<u8> {
+                    let mut words = vec![MaybeUninit::new(0u64); crate::BYTES / 8];
+                    assert!(Plan::open(Region::new(&mut words)).is_ok());
+                    // SAFETY: initialised above; padding of roots is zero.
+                    let words = words.iter().map(|w| unsafe { w.assume_init() });
+                    words.flat_map(u64::to_ne_bytes).collect()
+                }
+            }
+        )+}
+    )+};
+}
+
+programs! {
+    semaphore, "programs/semaphore.rs":
+        [in_order_32 = InOrder32, 6; buffered_16 = Buffered16, 4]
+    queue, "programs/queue.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    mutex, "programs/mutex.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    events, "programs/events.rs":
+        [in_order_32 = InOrder32, 6; buffered_16 = Buffered16, 4]
+    fails, "programs/fails.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    clock, "programs/clock.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    wraps, "programs/wraps.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    interrupts, "programs/interrupts.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    mq, "programs/mq.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    em, "programs/em.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+}
+
+const BYTES: usize = 3072;
+
+/// Runs a program under cuts, and under each preemption.
+macro_rules! campaign {
+    ($program:ident :: $medium:ident, $depth:literal $(, $preemptions:literal)?) => {
+        told(
+            concat!(stringify!($program), "::", stringify!($medium)),
+            explore(
+                powerfail::Mapped::<$program::$medium::Fram>::new(BYTES),
+                $program::$medium::life,
+            )
+            .image($program::$medium::image())
+            .world(Seen::default())
+            .name(concat!(stringify!($program), "::", stringify!($medium)))
+            .limit(16)
+            .depth($depth)
+            .max_depth($depth)
+            $(.preemptions($preemptions))?
+            .run(),
+        )
+    };
+}
+
+fn told(name: &str, s: Summary) {
+    println!("{name}: {s}");
+    println!("rtos.{name}.cuts {}", s.cuts);
+    assert!(s.partial || s.cuts > 100, "{s}");
+}
+
+#[test]
+fn semaphore_program() {
+    campaign!(semaphore::in_order_32, 1, 1);
+    campaign!(semaphore::buffered_16, 1, 1);
+}
+
+#[test]
+fn queue_program() {
+    campaign!(queue::in_order_32, 1, 1);
+    campaign!(queue::buffered_16, 1, 1);
+}
+
+#[test]
+fn mutex_program() {
+    campaign!(mutex::in_order_32, 2);
+    campaign!(mutex::buffered_16, 2);
+}
+
+#[test]
+fn events_program() {
+    campaign!(events::in_order_32, 1, 1);
+    campaign!(events::buffered_16, 1, 1);
+}
+
+#[test]
+fn fails_program() {
+    campaign!(fails::in_order_32, 2);
+    campaign!(fails::buffered_16, 2);
+}
+
+#[test]
+fn clock_program() {
+    campaign!(clock::in_order_32, 1, 1);
+    campaign!(clock::buffered_16, 1, 1);
+}
+
+#[test]
+fn wraps_program() {
+    campaign!(wraps::in_order_32, 1);
+    campaign!(wraps::buffered_16, 1);
+}
+
+#[test]
+fn interrupts_program() {
+    campaign!(interrupts::in_order_32, 1, 1);
+    campaign!(interrupts::buffered_16, 1, 1);
+}
+
+#[test]
+fn mq_program() {
+    campaign!(mq::in_order_32, 1, 1);
+    campaign!(mq::buffered_16, 1);
+}
+
+#[test]
+fn em_program() {
+    campaign!(em::in_order_32, 1);
+    campaign!(em::buffered_16, 1);
+}

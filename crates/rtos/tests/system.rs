@@ -1,0 +1,283 @@
+//! What is refused at open, what a kernel takes on the medium, and what holds without cuts.
+
+mod support;
+
+use nv_rtos::nvmem::{LayoutMismatch, Model, Region};
+use nv_rtos::{Error, OpenError, Thread, code};
+use powerfail::{Mapped, World, explore};
+use std::mem::MaybeUninit;
+use support::{Machine, Plain};
+
+mod one {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) One on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            LETTERS: Queue<u32, 4>;
+            ENOUGH: Semaphore = (0, 1);
+        }
+        threads {
+            writer(u32 = 0): 1;
+            reader([u32; 3] = [0; 3]): 1;
+        }
+    }
+
+    pub fn writer(th: &mut Thread<One, u32>) -> Result<(), Error> {
+        th.step((), |sys, _, ()| {
+            (1..4).try_for_each(|i| LETTERS.send(sys, i))?;
+            ENOUGH.give(sys)
+        })?;
+        th.step(1, |sys, _, _| LETTERS.send(sys, 4))?;
+        Ok(())
+    }
+
+    /// Begins when there are several messages.
+    pub fn reader(th: &mut Thread<One, [u32; 3]>) -> Result<(), Error> {
+        th.step((), |sys, _, ()| ENOUGH.take(sys))?;
+        let got = th.step(1, |sys, all, _| {
+            let all = all.get_mut(sys)?;
+            for slot in all.iter_mut() {
+                *slot = LETTERS.receive(sys)?;
+            }
+            Ok(*all)
+        })?;
+        assert_eq!(got, [1, 2, 3]);
+        let last = th.step(2, |sys, _, _| LETTERS.receive(sys))?;
+        assert_eq!(last, 4);
+        Ok(())
+    }
+}
+
+mod other {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Other on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            LETTERS: Queue<i32, 4>;
+            ENOUGH: Semaphore = (0, 1);
+        }
+        threads {
+            writer(u32 = 0): 1;
+            reader([u32; 3] = [0; 3]): 1;
+        }
+    }
+}
+
+fn memory(bytes: usize) -> Vec<MaybeUninit<u64>> {
+    vec![MaybeUninit::new(0); bytes / 8]
+}
+
+#[test]
+fn another_system_is_refused() {
+    let mut words = memory(2048);
+    assert!(one::One::open(Region::new(&mut words)).is_ok());
+    let refused = other::Other::open(Region::new(&mut words)).err();
+    let layout = matches!(refused, Some(OpenError::Layout(LayoutMismatch { .. })));
+    assert!(layout, "{refused:?}");
+    assert!(one::One::open(Region::new(&mut words)).is_ok());
+}
+
+#[test]
+fn short_and_foreign_regions_are_refused() {
+    let mut words = memory(256);
+    let refused = one::One::open(Region::new(&mut words)).err();
+    assert!(matches!(
+        refused,
+        Some(OpenError::TooSmall | OpenError::Threads(_))
+    ));
+    let mut words = memory(2048);
+    words[3] = MaybeUninit::new(7);
+    let refused = one::One::open(Region::new(&mut words)).err();
+    assert_eq!(refused, Some(OpenError::Foreign));
+}
+
+/// Every word of the kernel's part, damaged in every bit: an error or a system that opens.
+#[test]
+fn a_damaged_image_is_an_error() {
+    const BYTES: usize = 2048;
+    let mut words = memory(BYTES);
+    assert!(one::One::open(Region::new(&mut words)).is_ok());
+    let mut refused = 0;
+    for bit in 0..320 * 8 {
+        let mut words = words.clone();
+        let word = &mut words[bit / 64];
+        // SAFETY: initialised by `memory`, and the kernel's part has no padding.
+        let damaged = unsafe { word.assume_init() } ^ 1 << (bit % 64);
+        *word = MaybeUninit::new(damaged);
+        refused += usize::from(one::One::open(Region::new(&mut words)).is_err());
+    }
+    assert!(refused > 256, "{refused}");
+}
+
+#[test]
+fn first_in_first_out() {
+    let s = explore(Mapped::<Plain>::new(2048), |nv, w: &World<'_, ()>| {
+        let (kernel, mut threads) = one::One::open(nv).unwrap();
+        let (places, _) = threads.share().unwrap();
+        let machine = Machine::default();
+        w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                one::One::spawn(&kernel, places, kit, one::writer, one::reader);
+            });
+        });
+        assert_eq!(kernel.ended(0), Some(Ok(())));
+        assert_eq!(kernel.ended(1), Some(Ok(())));
+    })
+    .run();
+    println!("{s}");
+    assert!(s.partial || s.cuts > 100, "{s}");
+}
+
+mod full {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Full on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            A: Queue<u32, 16>;
+            M1: Mutex;
+            M2: Mutex;
+            M3: Mutex;
+            M4: Mutex;
+            M5: Mutex;
+        }
+        threads {
+            greedy(u32 = 0): 1;
+            idle(u32 = 0): 1;
+        }
+    }
+
+    pub fn greedy(th: &mut Thread<Full, u32>) -> Result<(), Error> {
+        let r = th.step((), |sys, _, ()| {
+            (0..9).try_for_each(|i| A.send(sys, i))?;
+            Ok(())
+        });
+        assert_eq!(r.map_err(Error::from), Err(Error::Aborted(code::TOO_MANY)));
+        let left = th.step(1, |sys, _, _| Ok(A.try_receive(sys)?.is_some()))?;
+        assert!(!left, "nothing of it was sent");
+        let _guards = (th.lock(&M1)?, th.lock(&M2)?, th.lock(&M3)?, th.lock(&M4)?);
+        assert_eq!(th.lock(&M5).err(), Some(Error::Aborted(code::LOCKS)));
+        Err(Error::Other)
+    }
+
+    pub fn idle(th: &mut Thread<Full, u32>) -> Result<(), Error> {
+        let failed = th.join(Full::greedy());
+        assert_eq!(failed, Err(Error::Aborted(code::FAILED)));
+        // What it held is free.
+        let _guard = th.lock(&M1)?;
+        Ok(())
+    }
+}
+
+#[test]
+fn limits_are_errors_and_a_failed_thread_stops_nobody() {
+    explore(Mapped::<Plain>::new(2048), |nv, w: &World<'_, ()>| {
+        let (kernel, mut threads) = full::Full::open(nv).unwrap();
+        let (places, _) = threads.share().unwrap();
+        let machine = Machine::default();
+        w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                full::Full::spawn(&kernel, places, kit, full::greedy, full::idle);
+            });
+        });
+        assert_eq!(kernel.ended(0), Some(Err(Error::Other)));
+        assert_eq!(kernel.ended(1), Some(Ok(())));
+    })
+    .run();
+}
+
+#[test]
+fn a_thread_takes_few_bytes() {
+    const { assert!(<Plain as Model>::PREEMPTED) };
+    let each = size_of::<nv_rtos::Kernel<'_, one::One>>() / nv_rtos::THREADS_MAX;
+    println!("rtos.ram_per_thread {each}");
+    assert!(each <= 220, "{each}");
+}
+
+mod laps {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Laps on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            Q: Queue<u32, 3>;
+            GO: Semaphore = (0, 1);
+        }
+        threads {
+            passes([u32; 3] = [0; 3]): 1;
+            stays(u32 = 0): 2;
+        }
+    }
+
+    /// Sends and receives in turns; two messages stay in the queue, and the claimed one.
+    pub fn passes(th: &mut Thread<Laps, [u32; 3]>) -> Result<(), Error> {
+        th.each_step(0..200, (), |sys, counts, i, ()| {
+            if i % 2 == 1 && i > 1 {
+                if let Some(got) = Q.try_receive(sys)? {
+                    let counts = counts.get_mut(sys)?;
+                    counts[1] += 1;
+                    assert_eq!(got, counts[1]);
+                }
+            } else if Q.try_send(sys, counts.get(sys)[0])? {
+                counts.get_mut(sys)?[0] += 1;
+            } else {
+                counts.get_mut(sys)?[2] += 1;
+            }
+            Ok(())
+        })?;
+        let [sent, received, refused] = th.step((), |sys, counts, ()| {
+            while Q.try_receive(sys)?.is_some() {}
+            GO.give(sys)?;
+            Ok(*counts.get(sys))
+        })?;
+        assert!(sent > 64 && received > 60, "{sent} {received}");
+        assert!(refused > 0, "tickets lie within half of a round");
+        th.step(1, |sys, _, _| Q.send(sys, 7))?;
+        Ok(())
+    }
+
+    /// Has the first message for a long time.
+    pub fn stays(th: &mut Thread<Laps, u32>) -> Result<(), Error> {
+        let first = th.step((), |sys, _, ()| {
+            let first = Q.receive(sys)?;
+            GO.take(sys)?;
+            Ok(first)
+        })?;
+        let last = th.step(1, |sys, _, _| Q.receive(sys))?;
+        assert_eq!((first, last), (0, 7));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_claim_that_stays_ends_the_tickets() {
+    let mut words = memory(2048);
+    let image: Vec<u8> = {
+        assert!(laps::Laps::open(Region::new(&mut words)).is_ok());
+        // SAFETY: initialised by `memory`; the roots have no padding.
+        let words = words.iter().map(|w| unsafe { w.assume_init() });
+        words.flat_map(u64::to_ne_bytes).collect()
+    };
+    // Without cuts: after one, the claim begins anew.
+    let s = explore(Mapped::<Plain>::new(2048), |nv, w: &World<'_, bool>| {
+        if w.get() {
+            return;
+        }
+        w.set(true);
+        let (kernel, mut threads) = laps::Laps::open(nv).unwrap();
+        let (places, _) = threads.share().unwrap();
+        let machine = Machine::default();
+        w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                laps::Laps::spawn(&kernel, places, kit, laps::passes, laps::stays);
+            });
+        });
+        assert_eq!(kernel.ended(0), Some(Ok(())));
+        assert_eq!(kernel.ended(1), Some(Ok(())));
+    })
+    .image(image)
+    .run();
+    println!("{s}");
+}

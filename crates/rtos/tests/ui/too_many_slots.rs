@@ -1,0 +1,46 @@
+//! A queue has at most 32 slots.
+
+#![allow(unused_imports, dead_code)]
+use nv_rtos::nvmem::InOrder32;
+use nv_rtos::pmem_tx::{Preempted, Section};
+use nv_rtos::{Error, Thread, Until};
+use std::cell::Cell;
+
+enum Masked {}
+// SAFETY: never run.
+unsafe impl Section for Masked {
+    fn with<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}
+type Fram = Preempted<InOrder32, Masked>;
+
+nv_rtos::system! {
+    Plan on Fram;
+    table { bytes: 64, outbox_bytes: 0, seq_bits: 12 }
+    objects {
+        SEM: Semaphore = (0, 3);
+        LETTERS: Queue<[u8; 3], 2>;
+        LOCK: Mutex;
+    }
+    threads {
+        a(u32 = 0): 1;
+        b(u32 = 0): 1;
+    }
+}
+
+mod other {
+    nv_rtos::system! {
+        pub(crate) Other on super::Fram;
+        table { bytes: 64, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            THEIRS: Queue<u32, 33>;
+        }
+        threads {
+            a(u32 = 0): 1;
+            b(u32 = 0): 1;
+        }
+    }
+}
+
+fn main() {}
