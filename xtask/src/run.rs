@@ -262,8 +262,10 @@ pub struct Task<'a> {
     /// Its name for `--only` and in the table.
     pub name: &'static str,
     budget: Option<Duration>,
-    does: Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>,
+    does: Work<'a>,
 }
+
+type Work<'a> = Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>;
 
 impl Task<'_> {
     /// It is stopped after this time, and has then failed.
