@@ -5,7 +5,6 @@ use super::node::{Blind, MEMORY, Outside, Program, Run, W, alive, life};
 use nv_mirror::{Config, Durability, Mirror};
 use nv_replay::nvmem::device::Medium;
 use powerfail::{Mram16, Simulated, SpiFram, explore_with};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A program of so many iterations.
 const fn run(program: Program, hours: u32) -> Run {
@@ -132,16 +131,14 @@ fn every_nth_commit_blindly_fails() {
     for n in 2..=8 {
         let found = |program, depth| {
             let config = config(2, Durability::Every(n));
-            let campaign = || {
-                explore_with((config, program), fram(), |nv, world: &W<'_>, (c, p)| {
-                    blind(nv, world, c, *p)
-                })
-                .world(Outside::default())
-                .depth(depth)
-                .max_depth(depth)
-                .run()
-            };
-            catch_unwind(AssertUnwindSafe(campaign)).is_err()
+            explore_with((config, program), fram(), |nv, world: &W<'_>, (c, p)| {
+                blind(nv, world, c, *p)
+            })
+            .world(Outside::default())
+            .depth(depth)
+            .max_depth(depth)
+            .try_run()
+            .is_err()
         };
         assert!(!found(Program::Station, 0) && !found(Program::Quiet, 0));
         assert!(found(Program::Station, 1), "every {n} was not found");
