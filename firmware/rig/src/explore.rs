@@ -565,6 +565,6 @@ mod tests {
         assert_eq!(share(100, 0), 1);
         assert_eq!(share(1_000, ENOUGH as usize / 1_000), 1);
         assert_eq!(share(1_000, ENOUGH as usize / 1_000 + 1), 2);
-        assert_eq!(share(1_000_000, 1_000), 20);
+        assert_eq!(share(ENOUGH, 20), 20);
     }
 }
