@@ -284,7 +284,7 @@ where
 
 /// States that are drawn at each depth; all of them in long campaigns. A whole campaign of depth 2
 /// makes 2.6 million cuts.
-const SAMPLE: usize = 300;
+const SAMPLE: usize = 12;
 
 const PLAIN: Case = Case {
     seq_bits: 16,
