@@ -195,6 +195,6 @@ fn an_older_format_is_refused_by_its_version() {
     assert_eq!(error, OpenError::FormatVersion { stored: 4 });
     assert_eq!(
         error.to_string(),
-        "the region holds a replay table of format version 4, and this crate reads 5 and 6"
+        "the region holds a replay table of format version 4, and this crate reads 5 and 7"
     );
 }
