@@ -173,8 +173,8 @@ impl<T> Widened<'_, T> {
     }
 }
 
-// SAFETY: the owner's own region is at rest, and who has made the `Beside` has promised it of the
-// rest.
+// SAFETY: invariant "At rest": the owner's own region is at rest, and who has made the `Beside` has
+// promised it of the others.
 unsafe impl<T: AtRest> AtRest for Widened<'_, T> {
     fn resting<R>(&mut self, f: impl FnOnce(RestingRegion) -> R) -> R {
         let (before, after) = (self.before, self.after);

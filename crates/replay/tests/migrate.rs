@@ -11,6 +11,7 @@ use nv_replay::{
 use powerfail::{Mapped, Summary, World, explore_with};
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A 16-bit core behind a write buffer.
 enum Buffered16 {}
@@ -395,4 +396,56 @@ fn what_is_refused() {
         refused.err().unwrap().error,
         OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(_))
     ));
+}
+
+/// An outlet that ends the program, as a power cut between a commit and its messages does.
+struct Dies;
+impl Outlet for Dies {
+    fn send(&mut self, _: &Message<'_>) -> Result<(), NotNow> {
+        std::panic::resume_unwind(Box::new(()))
+    }
+}
+
+struct Received(Vec<u32>);
+impl Outlet for Received {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
+        self.0.push(m.get(&PORT).unwrap().unwrap());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_message_that_waits_is_sent_after_the_migration() {
+    let mut memory = vec![MaybeUninit::new(0u64); BYTES / 8];
+    let sends = || {
+        let region = Region::<InOrder32>::new(&mut memory);
+        let all = Threads::<Old<u32>>::open(region, table(&PLAIN), pool(&PLAIN), |_| {
+            let empty = Mine {
+                n: 0,
+                withdrawn: 0,
+                item: None,
+            };
+            Ok(((0,), (empty, 0)))
+        });
+        let mut all = all.map_err(|refused| refused.error).unwrap();
+        let ((one, _), _) = all.share().unwrap();
+        let options = Options {
+            outlet: Some(&mut Dies),
+            ..Options::default()
+        };
+        let mut one = one.open(options).unwrap();
+        let _ = one.step((), |tx, _, ()| tx.send(&PORT, 7));
+    };
+    assert!(catch_unwind(AssertUnwindSafe(sends)).is_err());
+    let all = migrated::<InOrder32>(Region::new(&mut memory), &PLAIN);
+    let mut all = all.map_err(|refused| refused.error).unwrap();
+    let ((one, _), _) = all.share().unwrap();
+    let mut radio = Received(Vec::new());
+    let options = Options {
+        outlet: Some(&mut radio),
+        version: 2,
+        ..Options::default()
+    };
+    drop(one.open(options).unwrap());
+    assert_eq!(radio.0, [7]);
 }

@@ -520,7 +520,7 @@ impl Sequence {
     }
 }
 
-/// The kernel of a system. [`System::open`](crate::system) makes it at each boot.
+/// The kernel of a system. [`System::open`](crate::system!) makes it at each boot.
 pub struct Kernel<'m, S: System> {
     state: RefCell<State<'m, S::Model>>,
     seq: Sequence,

@@ -49,7 +49,7 @@ pub enum Event {
     },
 }
 
-/// Makes the threads of a machine. The function that [`system!`](crate::system) generates calls it
+/// Makes the threads of a machine. The function that [`system!`](crate::system!) generates calls it
 /// once for each thread.
 pub trait Spawn<'s> {
     /// Makes a thread that does not run yet: the first [`Port::switch`] to it begins `body`, on a

@@ -1,4 +1,4 @@
-//! Systems: which threads and objects there are. [`system!`](crate::system) describes one.
+//! Systems: which threads and objects there are. [`system!`](crate::system!) describes one.
 
 use crate::error::OpenError;
 use crate::kernel::Kernel;
@@ -7,7 +7,7 @@ use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Sharing, Tx, Width};
 use nv_replay::{Config, PlacesOf, Threads, last_committed_of};
 
-/// The threads and objects of a program. [`system!`](crate::system) implements it.
+/// The threads and objects of a program. [`system!`](crate::system!) implements it.
 pub trait System: Sized + 'static {
     /// The medium, with the machine's critical section: `Preempted<InOrder32, Masked>`.
     type Model: Model<Unit: Width>;
