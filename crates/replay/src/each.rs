@@ -247,8 +247,7 @@ where
                 if stale && !planted!("nv-replay/turn-before-a-stale-header") {
                     return false;
                 }
-                let staged = table.head_belongs_to(seq);
-                if staged && !planted!("nv-replay/turn-before-a-stale-head") {
+                if table.head_belongs_to(seq) {
                     return false;
                 }
                 l.iteration = iteration;

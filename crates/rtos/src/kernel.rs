@@ -662,6 +662,8 @@ impl<'m, S: System> Kernel<'m, S> {
     }
 
     /// How a thread has ended; `None` if it has not.
+    ///
+    /// **Errors**: the one with which the thread's function returned.
     pub fn ended(&self, thread: usize) -> Option<Result<(), Error>> {
         self.section(|s| match s.all().get(thread)?.status {
             Status::Ended(r) => Some(r),
