@@ -126,8 +126,8 @@ macro_rules! driver {
 
             /// Reads the device ID.
             ///
-            /// **Cost**: a transaction of 6 bytes, of which the first goes to the reserved address
-            /// 7Ch. **Errors**: [`Error::Unsupported`] for a part without one; [`Error::Bus`].
+            /// **Cost**: a transaction of 6 bytes. The first one goes to the reserved address 7Ch.
+            /// **Errors**: [`Error::Unsupported`] for a part without one; [`Error::Bus`].
             pub $($fn)* device_id(&mut self) -> Result<DeviceId, Error<I2C::Error>> {
                 if self.wiring.part.identity().is_none() {
                     return Err(Error::Unsupported);

@@ -223,9 +223,9 @@ impl<S: AsyncSave> AsyncSave for Beside<S> {
 /// A saver that several tasks of one thread share. A save covers the whole region, so the save of
 /// one task makes the commits of the others durable too (group commit).
 ///
-/// `&Shared<S>` is a saver. With an async saver, a task waits while another one's save is under
+/// `&SharedSaver<S>` is a saver. With an async saver, a task waits while another one's save is under
 /// way; the others run.
-pub struct Shared<S> {
+pub struct SharedSaver<S> {
     saver: RefCell<S>,
     /// The tasks that wait.
     waits: Waits,
@@ -233,17 +233,17 @@ pub struct Shared<S> {
     late: Cell<u32>,
 }
 
-impl<S: fmt::Debug> fmt::Debug for Shared<S> {
+impl<S: fmt::Debug> fmt::Debug for SharedSaver<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut s = f.debug_struct("Shared");
+        let mut s = f.debug_struct("SharedSaver");
         s.field("saver", &self.saver).finish_non_exhaustive()
     }
 }
 
-impl<S> Shared<S> {
+impl<S> SharedSaver<S> {
     /// Shares a saver.
     pub const fn new(saver: S) -> Self {
-        Shared {
+        SharedSaver {
             saver: RefCell::new(saver),
             waits: Waits([const { Cell::new(None) }; WAITERS]),
             late: Cell::new(0),
@@ -318,7 +318,7 @@ impl Waits {
     }
 }
 
-impl<S: Save> Save for &Shared<S> {
+impl<S: Save> Save for &SharedSaver<S> {
     type Error = S::Error;
     // No save runs code of a program, so nobody has the saver when a save begins.
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
@@ -329,7 +329,7 @@ impl<S: Save> Save for &Shared<S> {
     }
 }
 
-impl<S: AsyncSave> Shared<S> {
+impl<S: AsyncSave> SharedSaver<S> {
     /// The saver, which knows of all commits.
     async fn informed(&self) -> Lent<'_, S> {
         let mut lent = self.wait().await;
@@ -340,7 +340,7 @@ impl<S: AsyncSave> Shared<S> {
     }
 }
 
-impl<S: AsyncSave> AsyncSave for &Shared<S> {
+impl<S: AsyncSave> AsyncSave for &SharedSaver<S> {
     type Error = S::Error;
     fn count_commit(&mut self) {
         match self.saver.try_borrow_mut() {

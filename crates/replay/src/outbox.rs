@@ -433,7 +433,7 @@ impl<'m, M: Model> Table<'m, M> {
     }
 
     /// Keeps the messages that are pending, as if the outlet had refused them: they stay pending
-    /// whatever is committed.
+    /// when later numbers commit.
     pub(crate) fn keep_pending(&self, committed: u32) {
         if let Some((h, count)) = self.pending(committed) {
             self.keep_messages(committed, h, count)
@@ -452,7 +452,7 @@ impl<'m, M: Model> Table<'m, M> {
         (count > 0 || kept > 0).then_some((h, count))
     }
 
-    /// All `count` pending messages are kept: from now on they are pending whatever is committed.
+    /// All `count` pending messages are kept: they stay pending when later numbers commit.
     #[cold]
     fn keep_messages(&self, committed: u32, h: OutboxHead, count: u32) {
         if !h.counts(committed) || planted!("nv-replay/refused-message-not-kept") {

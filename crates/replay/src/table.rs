@@ -507,7 +507,7 @@ impl<M: Model> Table<'_, M> {
     }
 
     /// Whether the bits of `header` that hold a record's sequence number are those of `seq`. True
-    /// for each header of which [`Table::has_seq`] is.
+    /// for each header for which [`Table::has_seq`] is true.
     #[inline(always)]
     pub fn has_tag(header: u32, seq: u32) -> bool {
         header ^ Self::tag(seq) <= if Self::NARROW { LOW16 } else { LOW32 }

@@ -700,8 +700,8 @@ where
 
     /// Like [`Place::open_with`], for threads whose region lies in RAM and is kept on a medium: see
     /// [`Replay::open_mirrored`](crate::Replay::open_mirrored). `saver` is shared by all threads:
-    /// tasks of one thread pass `&Shared` ([`nvmem::at_rest::Shared`]). Threads that preempt each
-    /// other pass a [`Save`] around a mutex of theirs.
+    /// tasks of one thread pass `&SharedSaver` ([`nvmem::at_rest::SharedSaver`]). Threads that
+    /// preempt each other pass a [`Save`] around a mutex of theirs.
     ///
     /// A save holds the region at one instant, with the commits of all threads. Open transactions
     /// of other threads are saved with their journals, so the next open undoes them.

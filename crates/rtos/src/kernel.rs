@@ -465,7 +465,7 @@ impl<M: Model> State<'_, M> {
 
     // Commits.
 
-    /// Settles all words of a thread, so that its numbers may come round without a sweep.
+    /// Settles all words of a thread. Then its numbers can be used again without a sweep.
     fn settle(&mut self, t: usize, seq: &Sequence) -> Result<(), TagError> {
         let c = self.control(t);
         let mut sequence = c.swept;

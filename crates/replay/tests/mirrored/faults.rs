@@ -4,7 +4,7 @@ use super::media::config;
 use super::node::{MEMORY, Outside, W, open, quiet, station};
 use core::mem::MaybeUninit;
 use nv_mirror::{Config, Durability, Mirror, MirrorError};
-use nv_replay::nvmem::at_rest::Shared;
+use nv_replay::nvmem::at_rest::SharedSaver;
 use nv_replay::nvmem::device::{Contract, Medium};
 use nv_replay::nvmem::ram::RamFram;
 use nv_replay::nvmem::{InOrder32, Region};
@@ -146,7 +146,7 @@ fn with_another_transaction_open() {
     for boot in 0..2 {
         let mut memory = [MaybeUninit::new(0); 2 * 150];
         let (mirror, region) = Mirror::open(&mut chip, all.clone(), &OUTPUT, &mut memory).unwrap();
-        let saver = Shared::new(mirror);
+        let saver = SharedSaver::new(mirror);
         let mut threads = threads(region);
         let ((first, second), _) = threads.share().unwrap();
         let mut a = first.open_mirrored(&saver, Options::default(), ()).unwrap();

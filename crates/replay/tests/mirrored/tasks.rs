@@ -82,7 +82,7 @@ struct Board<'p> {
 
 type Roots = Sharing<(Board<'static>,), Contexts<(u32, u32)>>;
 type Key<'c> = Shared<'c, Board<'static>, u32>;
-type Saver<'m, D> = at_rest::Shared<asynch::Mirror<'m, Slow<D>>>;
+type Saver<'m, D> = at_rest::SharedSaver<asynch::Mirror<'m, Slow<D>>>;
 type Task<'c, 'm, 'r, D> =
     AsyncMirroredThread<'c, u32, &'c Saver<'m, D>, InOrder32, Drivers<'c, 'r>>;
 
@@ -333,7 +333,7 @@ fn life<D: AsyncMedium>(nv: D, world: &World<'_, Outside>, config: &Config) -> O
     let mut memory = [MaybeUninit::new(0); WORDS];
     let opened = done(asynch::Mirror::open(Slow(nv), all, config, &mut memory));
     let (mirror, mut region) = opened.unwrap_or_else(|_| panic!("only a power cut stops it"));
-    let saver = at_rest::Shared::new(mirror);
+    let saver = at_rest::SharedSaver::new(mirror);
     let first = world.with(|w| w.polls);
     if first == 0 {
         let (_, ended) = tasks(region, &saver, world, PATIENCE);

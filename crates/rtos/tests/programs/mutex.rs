@@ -1,5 +1,5 @@
-// Mutual exclusion across power cuts, the priority that a holder inherits, and a lock of which the
-// replay only knows.
+// Mutual exclusion across power cuts, the priority that a holder inherits, and a lock that only the
+// replay knows of.
 
 nv_rtos::system! {
     Plan on Fram;

@@ -15,7 +15,7 @@ use example_node::{
     Averaged, Drivers, Links, NO_MEMORY, Radioed, Report, Sensed, Station, WINDOW, Who, average,
     radio, sensor,
 };
-use nv_mirror::nvmem::at_rest::Shared;
+use nv_mirror::nvmem::at_rest::SharedSaver;
 use nv_mirror::nvmem::device::AsyncMedium;
 use nv_mirror::{Config, Durability, asynch::Mirror};
 use nv_replay::{Clock, Options};
@@ -182,7 +182,7 @@ async fn start(
     let (mirror, region) = Mirror::open(flash, 0..flash.capacity(), &config, leak(NO_MEMORY))
         .await
         .map_err(|e| format!("{e:?}"))?;
-    let saver: &'static _ = leak(Shared::new(mirror));
+    let saver: &'static _ = leak(SharedSaver::new(mirror));
     let node = example_node::open(region).map_err(|refused| refused.error.to_string())?;
     let shared = leak(node).share();
     let ((first, second, third), (board,)) = shared.map_err(|e| e.to_string())?;
