@@ -223,8 +223,8 @@ impl<S: AsyncSave> AsyncSave for Beside<S> {
 /// A saver that several tasks of one thread share. A save covers the whole region, so the save of
 /// one task makes the commits of the others durable too (group commit).
 ///
-/// `&SharedSaver<S>` is a saver. With an async saver, a task waits while another one's save is under
-/// way; the others run.
+/// `&SharedSaver<S>` is a saver. With an async saver, a task waits while another one's save is
+/// under way; the others run.
 pub struct SharedSaver<S> {
     saver: RefCell<S>,
     /// The tasks that wait.

@@ -7,6 +7,22 @@ mod support;
 use powerfail::{Summary, explore};
 use support::Seen;
 
+/// One boot of a program: opens its system and runs its threads until all have ended without error.
+macro_rules! run {
+    ($nv:ident, $w:ident: $($thread:expr),+ $(,)?) => {
+        let (kernel, mut threads) = Plan::open($nv).unwrap();
+        let (places, _) = threads.share().unwrap();
+        let machine = Machine::default();
+        $w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                Plan::spawn(&kernel, places, kit, $($thread),+);
+            });
+        });
+        let all = [$(stringify!($thread)),+].len();
+        (0..all).for_each(|t| assert_eq!(kernel.ended(t), Some(Ok(()))));
+    };
+}
+
 /// A program on several media: each a module with its system.
 macro_rules! programs {
     ($($name:ident, $file:literal: [$($medium:ident = $model:ty, $seq:literal);+])+) => {$(

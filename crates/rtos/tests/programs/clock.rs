@@ -48,13 +48,5 @@ fn two(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
 }
 
 pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>) {
-    let (kernel, mut threads) = Plan::open(nv).unwrap();
-    let (places, _) = threads.share().unwrap();
-    let machine = Machine::default();
-    w.threads(|t| {
-        machine.start(t, &kernel, |kit| {
-            Plan::spawn(&kernel, places, kit, |th| one(th, w), |th| two(th, w));
-        });
-    });
-    (0..2).for_each(|t| assert_eq!(kernel.ended(t), Some(Ok(()))));
+    run!(nv, w: |th| one(th, w), |th| two(th, w));
 }

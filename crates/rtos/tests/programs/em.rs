@@ -52,13 +52,5 @@ fn two(th: &mut Thread<Plan, [u32; 51]>) -> Result<(), Error> {
 }
 
 pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>) {
-    let (kernel, mut threads) = Plan::open(nv).unwrap();
-    let (places, _) = threads.share().unwrap();
-    let machine = Machine::default();
-    w.threads(|t| {
-        machine.start(t, &kernel, |kit| {
-            Plan::spawn(&kernel, places, kit, monitor, one, two);
-        });
-    });
-    (0..3).for_each(|t| assert_eq!(kernel.ended(t), Some(Ok(()))));
+    run!(nv, w: monitor, one, two);
 }

@@ -60,15 +60,7 @@ fn again(th: &mut Thread<Plan, u32>, first_boot: bool) -> Result<(), Error> {
 }
 
 pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>) {
-    let (kernel, mut threads) = Plan::open(nv).unwrap();
-    let (places, _) = threads.share().unwrap();
-    let machine = Machine::default();
     w.update(|s| s.given = (s.given + 1).min(2));
     let first_boot = w.with(|s| s.given == 1);
-    w.threads(|t| {
-        machine.start(t, &kernel, |kit| {
-            Plan::spawn(&kernel, places, kit, monitor, both, |th| again(th, first_boot));
-        });
-    });
-    (0..3).for_each(|t| assert_eq!(kernel.ended(t), Some(Ok(()))));
+    run!(nv, w: monitor, both, |th| again(th, first_boot));
 }

@@ -82,14 +82,5 @@ fn report(th: &mut Thread<Plan, [u32; 2]>, w: &World<'_, Seen>) -> Result<(), Er
 }
 
 pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>) {
-    let (kernel, mut threads) = Plan::open(nv).unwrap();
-    let (places, _) = threads.share().unwrap();
-    let machine = Machine::default();
-    w.threads(|t| {
-        machine.start(t, &kernel, |kit| {
-            let report = |th: &mut Thread<'_, '_, '_, Plan, [u32; 2]>| report(th, w);
-            Plan::spawn(&kernel, places, kit, producer, average, maximum, report);
-        });
-    });
-    (0..4).for_each(|t| assert_eq!(kernel.ended(t), Some(Ok(()))));
+    run!(nv, w: producer, average, maximum, |th| report(th, w));
 }

@@ -57,22 +57,6 @@ fn last(th: &mut Thread<Plan, [u32; 2]>) -> Result<(), Error> {
 }
 
 pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>) {
-    let (kernel, mut threads) = Plan::open(nv).unwrap();
-    let (places, _) = threads.share().unwrap();
-    let machine = Machine::default();
-    w.threads(|t| {
-        machine.start(t, &kernel, |kit| {
-            Plan::spawn(
-                &kernel,
-                places,
-                kit,
-                producer,
-                |th| worker(th, w, 1, 2),
-                |th| worker(th, w, 2, 1),
-                last,
-            );
-        });
-    });
-    (0..4).for_each(|t| assert_eq!(kernel.ended(t), Some(Ok(()))));
+    run!(nv, w: producer, |th| worker(th, w, 1, 2), |th| worker(th, w, 2, 1), last);
     assert_eq!(results(w), [1, 2, 3]);
 }

@@ -39,14 +39,6 @@ fn taker(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>, me: u32, n: u32) -> Re
 }
 
 pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>) {
-    let (kernel, mut threads) = Plan::open(nv).unwrap();
-    let (places, _) = threads.share().unwrap();
-    let machine = Machine::default();
-    w.threads(|t| {
-        machine.start(t, &kernel, |kit| {
-            Plan::spawn(&kernel, places, kit, giver, |th| taker(th, w, 1, 2), |th| taker(th, w, 2, 1));
-        });
-    });
-    (0..3).for_each(|t| assert_eq!(kernel.ended(t), Some(Ok(()))));
+    run!(nv, w: giver, |th| taker(th, w, 1, 2), |th| taker(th, w, 2, 1));
     assert_eq!(results(w), [11, 12, 21]);
 }
