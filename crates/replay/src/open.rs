@@ -288,10 +288,6 @@ where
     {
         // The pool, the largest field, is opened in place; the other fields are small.
         let at = place.as_mut_ptr();
-        // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
-        // Nothing reads it before it is written.
-        let pool =
-            unsafe { &mut *P::pool_in(&raw mut (*at).pool).cast::<MaybeUninit<Pool<'m, R, M>>>() };
         let Options {
             table: config,
             pool: pool_config,
@@ -322,6 +318,10 @@ where
                 let keep = table.records_to_keep(&found, version, update, start_over)?;
                 Ok::<_, OpenError>((move |_| found.committed, (found, keep)))
             };
+            // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
+            // Nothing reads it before it is written, and this borrow ends before `access` begins.
+            let pool: &mut MaybeUninit<Pool<'m, R, M>> =
+                unsafe { &mut *P::pool_in(&raw mut (*at).pool).cast() };
             let (pool, (found, keep)) =
                 Pool::mount_embedded(pool, pool_region, &sb.params, !blank, resolve, init)?;
             if blank {
