@@ -114,6 +114,13 @@ impl Project {
         self.packages.iter().filter(|p| p.published)
     }
 
+    /// `package/sabotage` for each package that has this feature, for `--features`.
+    pub fn sabotage(&self) -> String {
+        let planting = self.packages.iter().filter(|p| p.has("sabotage"));
+        let all: Vec<_> = planting.map(|p| format!("{}/sabotage", p.name)).collect();
+        all.join(",")
+    }
+
     /// The published crates that run on a device.
     pub fn embedded(&self) -> impl Iterator<Item = &Package> {
         self.published().filter(|p| !p.host_only)

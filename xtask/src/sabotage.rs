@@ -149,8 +149,8 @@ fn trials(
             }),
         }
     }
-    let packages: Vec<_> = scores.iter().map(|s| s.package.as_str()).collect();
-    let built = trial::build(project, step, &packages, &bugs)?;
+    let package = (scores.len() == 1).then(|| scores[0].package.as_str());
+    let built = trial::build(project, step, package, &bugs)?;
     let work: Vec<_> = bugs
         .iter()
         .map(|b| trial::select(&built, b))

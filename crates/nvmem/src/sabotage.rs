@@ -6,6 +6,7 @@
 
 /// Whether the bug with this name is active in this process.
 #[cfg(feature = "sabotage")]
+#[inline]
 pub fn planted(name: &str) -> bool {
     use std::sync::OnceLock;
     static PLANTED: OnceLock<String> = OnceLock::new();

@@ -109,6 +109,8 @@ fn empty(said: &str) -> Option<&str> {
     None
 }
 
+/// In CI with the features `sabotage`, and no bug chosen: the step `sabotage` runs the same
+/// programs, and building them twice takes ten minutes. With `--long` as the crates are shipped.
 pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
     let test = |packages: &[&str]| {
         let mut c = at_root(ctx, cargo(), &["test", "--no-fail-fast"]);
@@ -135,7 +137,7 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
     } else {
         // Each run boots other states where a campaign takes a sample. A failure's line has them.
         let seed = std::time::UNIX_EPOCH.elapsed()?.as_secs();
-        let mut c = test(&["--workspace"]);
+        let mut c = test(&["--workspace", "--features", &ctx.project.sabotage()]);
         c.env("POWERFAIL_SAMPLE", seed.to_string());
         ran(c)?
     };
@@ -146,7 +148,12 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
 }
 
 pub fn doctests(ctx: &Ctx, s: &Step) -> Result<String> {
-    let n = passed(&s.run(at_root(ctx, cargo(), &["test", "--workspace", "--doc"]))?);
+    let mut c = at_root(ctx, cargo(), &["test", "--workspace", "--doc"]);
+    if !ctx.long {
+        // The libraries that the tests have built.
+        c.args(["--features", &ctx.project.sabotage()]);
+    }
+    let n = passed(&s.run(c)?);
     if n == 0 {
         bail!("no documentation test ran");
     }

@@ -51,11 +51,12 @@ pub struct Same {
     args: Vec<String>,
 }
 
-/// Builds the programs that the bugs name, of all the packages, with their features `sabotage`.
+/// Builds the programs that the bugs name, with the features `sabotage`: of one package, or of the
+/// whole workspace. Of the workspace the step `test` has built them, with the same features.
 pub fn build(
     project: &Project,
     step: &Step,
-    packages: &[&str],
+    package: Option<&str>,
     bugs: &[Bug],
 ) -> Result<Vec<Built>> {
     let mut c = cargo();
@@ -74,10 +75,10 @@ pub fn build(
             name => c.args(["--test", name]),
         };
     }
-    for package in packages {
-        c.args(["-p", package, "--features"])
-            .arg(format!("{package}/sabotage"));
-    }
+    match package {
+        Some(package) => c.args(["-p", package, "--features", "sabotage"]),
+        None => c.args(["--workspace", "--features", &project.sabotage()]),
+    };
     let mut built = Vec::new();
     for line in step.run(c)?.lines() {
         let Ok(v) = serde_json::from_str::<Value>(line) else {
@@ -90,14 +91,14 @@ pub fn build(
             continue;
         }
         let owner = v["manifest_path"].as_str().unwrap_or_default();
-        let package = packages.iter().find(|p| {
-            project
-                .package(p)
-                .is_some_and(|p| p.dir.join("Cargo.toml").as_os_str() == owner)
-        });
+        let mut packages = project.packages.iter();
+        let package = packages.find(|p| p.dir.join("Cargo.toml").as_os_str() == owner);
         let lib = v["target"]["kind"][0] != "test";
         built.push(Built {
-            package: package.context("a test program of no package")?.to_string(),
+            package: package
+                .context("a test program of no package")?
+                .name
+                .clone(),
             name: if lib {
                 "lib".into()
             } else {
