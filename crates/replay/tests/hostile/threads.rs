@@ -267,7 +267,7 @@ where
     let all = open::<M>(Region::new(&mut memory));
     let mut all = all.unwrap_or_else(|r| panic!("a blank region is formatted: {r}"));
     run(&mut all, until);
-    drop(all);
+    let _ = all.close();
     bytes(&memory)
 }
 
