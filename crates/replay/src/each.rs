@@ -247,7 +247,8 @@ where
                 if stale && !planted!("nv-replay/turn-before-a-stale-header") {
                     return false;
                 }
-                if table.head_belongs_to(seq) {
+                let staged = table.head_belongs_to(seq);
+                if staged && !planted!("nv-replay/turn-before-a-stale-head") {
                     return false;
                 }
                 l.iteration = iteration;

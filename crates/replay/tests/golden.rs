@@ -1,6 +1,10 @@
 //! Golden images: every byte of the format. A change needs a new format version, and a line in
 //! CHANGELOG.md and in docs/SPEC.md.
 
+#[path = "hostile/threads.rs"]
+#[allow(dead_code)] // shared with the hostile images
+mod program;
+
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Held, Sharing, Width};
 use nv_replay::{
@@ -310,4 +314,158 @@ fn they_tell_what_they_hold_without_the_threads() {
             "end 0x0 1"
         ]
     );
+}
+
+/// A migration that was cut when the first table had begun its new run, and the second one had not.
+fn cut_migration<M: Model>() -> Vec<u8>
+where
+    M::Unit: Width,
+{
+    let committed = |image: &[u8], thread| {
+        let mut memory = program::words(image);
+        let read = nv_replay::last_committed_of(Region::<M>::new(&mut memory), thread);
+        read.map_or_else(|r| panic!("{r}"), |(n, _)| n)
+    };
+    let all = program::cut_migrations::<M>();
+    let cut = all
+        .into_iter()
+        .find(|i| committed(i, 0) == program::mark::<M>(i));
+    cut.expect("the number is the first table's before the mark is cleared")
+}
+
+/// The image goes on to the end of the migration.
+fn goes_on<M: Model>(image: &[u8])
+where
+    M::Unit: Width,
+{
+    let mut memory = program::words(image);
+    let all = program::migrate::<M>(Region::new(&mut memory));
+    let mut all = all.unwrap_or_else(|r| panic!("{r}"));
+    let end = ([1, 1], 1, 0, 1 << 32);
+    assert_eq!(program::found(&mut all), Ok(end));
+}
+
+#[test]
+fn a_cut_migration_of_32_bit_units() {
+    let image = cut_migration::<InOrder32>();
+    insta::assert_snapshot!(shown::<InOrder32>(&program::words(&image)), @r"
+    000  314d4c52 00020002
+    008  594c5052 00000007
+    010  05e1d577 c56947b3
+    018  00180090 00000006
+    020  00000040 00000005
+    028  00000004 00000800
+    030  0000000a 00000102
+    038  00000000 6cd50550
+    040  314d4c52 00020001
+    048  594c5052 00000007
+    050  44a0ee9a 597435e6
+    058  00180090 00000006
+    060  00000040 00000005
+    068  00000004 00000800
+    070  00000000 00000102
+    078  00000000 ef692894
+    080  00008001 00000000
+    088  00000001 00000002
+    090  00010002 00000002
+    098  000ac000 00000000
+    0a8  000001e8 000001f8
+    0b0  000001e9 00098003
+    128  08202d78 0386a565
+    130  02438c97 0125498e
+    1e0  001f0000 00000000
+    1f0  000001e8 000001e9
+    1f8  00000005 00000000
+    278  0246876a 01235ec5
+    310  00000000 00000218
+    318  00000000 00000230
+    320  00000000 00000208
+    328  000001e0 000a0000
+    330  00000084 000a0005
+    338  00000200 000a0000
+    340  00000210 000a0000
+    348  00000228 000a0000
+    358  000001d0 00000000
+    360  000001e0 00000000
+    368  000001c0 00000000
+    398  000001e2 00020000
+    3a0  000001c0 00010003
+    3d0  00000000 000001e8
+    408  10020202 00000000
+    448  00000000 00000012
+    458  00000000 00000012
+    460  00000001 00000000
+    468  00000000 0000000a
+    470  00000001 00000012
+    478  00000001 00000000
+    480  00000000 00000012
+    488  00000009 00000000
+    490  00000000 00000012
+    4a0  00000000 0000001a
+    4a8  000001e8 00000001
+    4b0  00000001 00000000
+    4b8  00000000 00000012
+    4c0  00000000 00000001
+    4c8  00000000 00000331
+    ");
+    goes_on::<InOrder32>(&image);
+}
+
+#[test]
+fn a_cut_migration_of_16_bit_units() {
+    let image = cut_migration::<InOrder16>();
+    insta::assert_snapshot!(shown::<InOrder16>(&program::words(&image)), @r"
+    000  4c52 314d 0002 0002
+    008  5052 594c 0007 0000
+    010  abc5 558a 4e59 edd4
+    018  0090 0018 0006 0000
+    020  0040 0000 0005 0000
+    028  0002 0000 0800 0000
+    030  000a 0000 0102 0000
+    038  0000 0000 7ce2 513a
+    040  4c52 314d 0001 0002
+    048  5052 594c 0007 0000
+    050  b527 e882 33a9 1b30
+    058  0090 0018 0006 0000
+    060  0040 0000 0005 0000
+    068  0002 0000 0800 0000
+    070  0000 0000 0102 0000
+    078  0000 0000 e113 af88
+    080  0081 0000 0001 0000
+    088  0002 0000 0102 0002
+    098  0ac0 0000 0000 0000
+    0a0  2200 01b8 01c8 416e
+    0a8  01b9 0983 0000 0000
+    128  21df 0fa7 0aaf 0649
+    1d8  1f00 0000 0000 0000
+    1e0  2100 01b8 458a 01b9
+    1e8  0005 0000 0000 0000
+    268  0000 0000 0a0d 0676
+    300  0000 01e8 0000 0200
+    308  0000 01d8 0000 0000
+    310  01b0 0a00 0082 0a05
+    318  01d0 0a00 01e0 0a00
+    320  01f8 0a00 0000 0000
+    328  01a0 0000 01b0 0000
+    330  0190 0000 0000 0000
+    368  01b2 0200 0190 0104
+    388  0000 01b8 0000 0000
+    3c0  0202 1002 0000 0000
+    408  0000 0000 0000 0012
+    418  0000 0000 0000 0012
+    420  0001 0000 0000 0000
+    428  0000 0000 0000 000a
+    430  0001 0000 0000 0012
+    438  0001 0000 0000 0000
+    440  0000 0000 0000 0012
+    448  0009 0000 0000 0000
+    450  0000 0000 0000 0012
+    460  0000 0000 0000 001a
+    468  01b8 0000 0001 0000
+    470  0001 0000 0000 0000
+    478  0000 0000 0000 0012
+    480  0000 0000 0001 0000
+    488  0000 0000 0000 0371
+    ");
+    goes_on::<InOrder16>(&image);
 }

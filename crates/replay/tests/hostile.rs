@@ -1,43 +1,19 @@
 //! Any bytes: opening and running gives values or errors, never a panic, a hang or undefined
 //! behaviour.
 
-use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
-use nv_replay::pmem_tx::{self, Contexts, Shared, Sharing, Width};
-use nv_replay::{
-    Config, Error, Held, Message, NotNow, Options, Outlet, PBox, Port, Replay, Thread, Threads,
-    inspect,
-};
+#[path = "hostile/threads.rs"]
+mod threads;
+
+use nv_replay::nvmem::superblock::{self, Superblock};
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, Unit};
+use nv_replay::pmem_tx::{self, Width};
+use nv_replay::{Config, Damage, Error, Held, OpenError, Options, Outlet, PBox, Replay, inspect};
 use std::mem::MaybeUninit;
+use threads::{PORT, Sink, Top};
 
 const BYTES: usize = 1024;
 
-#[derive(Persist)]
-#[repr(C)]
-struct Top<'p, U: Width> {
-    n: u32,
-    on: bool,
-    child: Option<PBox<'p, u64, U>>,
-}
-impl<U: Width> Top<'_, U> {
-    fn empty<'p>() -> Top<'p, U> {
-        Top {
-            n: 0,
-            on: false,
-            child: None,
-        }
-    }
-}
 type Rt<'m, M> = Replay<'m, Top<'static, <M as Model>::Unit>, M>;
-
-static PORT: Port<u16> = Port::new(1);
-#[derive(Default)]
-struct Sink(usize);
-impl Outlet for Sink {
-    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
-        self.0 += m.bytes.iter().map(|b| usize::from(*b)).sum::<usize>();
-        Ok(())
-    }
-}
 
 fn options<'m>(outlet: Option<&'m mut dyn Outlet>) -> Options<'m> {
     Options {
@@ -91,13 +67,7 @@ fn open<'m, M: Model>(region: Region<'m, M>, sink: &'m mut Sink) -> Option<Rt<'m
 where
     M::Unit: Width,
 {
-    let top = Rt::<M>::open(region, options(Some(sink)), |_| {
-        Ok(Top {
-            n: 0,
-            on: false,
-            child: None,
-        })
-    });
+    let top = Rt::<M>::open(region, options(Some(sink)), |_| Ok(Top::empty()));
     top.ok()
 }
 
@@ -106,12 +76,7 @@ fn anything<M: Model>(image: &[u8]) -> bool
 where
     M::Unit: Width,
 {
-    let mut memory = vec![MaybeUninit::new(0u64); image.len().div_ceil(8)];
-    for (to, from) in memory.iter_mut().zip(image.chunks(8)) {
-        let mut word = [0; 8];
-        word[..from.len()].copy_from_slice(from);
-        *to = MaybeUninit::new(u64::from_ne_bytes(word));
-    }
+    let mut memory = threads::words(image);
     let mut sink = Sink::default();
     let region = Region::<M>::new(&mut memory);
     let region = match inspect(region, &mut |_| {}) {
@@ -136,129 +101,37 @@ where
     [0, 1, 3, 9]
         .map(|until| {
             let mut memory = vec![MaybeUninit::new(0u64); BYTES / 8];
-            let mut rt = Rt::<M>::open(Region::new(&mut memory), options(None), |_| {
-                Ok(Top {
-                    n: 0,
-                    on: false,
-                    child: None,
-                })
-            })
-            .unwrap();
+            let mut rt =
+                Rt::<M>::open(
+                    Region::new(&mut memory),
+                    options(None),
+                    |_| Ok(Top::empty()),
+                )
+                .unwrap();
             assert_eq!(program(&mut rt, until).is_ok(), until == 9);
             let _ = rt.close();
-            // SAFETY: initialised above, and whole units were stored.
-            let words = memory.iter().map(|w| unsafe { w.assume_init() });
-            words.flat_map(u64::to_ne_bytes).collect()
+            threads::bytes(&memory)
         })
         .to_vec()
-}
-
-type Two<U> = Sharing<(Top<'static, U>,), Contexts<(Top<'static, U>, u32)>>;
-type Key<'c, M> = Shared<'c, Top<'static, <M as Model>::Unit>, <M as Model>::Unit>;
-
-/// The first thread has two handles in records, and puts one into the shared root.
-fn giver<M: Model>(
-    rt: &mut Thread<'_, Top<'static, M::Unit>, M>,
-    key: &mut Key<'_, M>,
-    until: u32,
-) -> Result<(), Error>
-where
-    M::Unit: Width,
-{
-    type Two<U> = (Held<u64, U>, Held<u64, U>);
-    let (a, mut b) =
-        rt.step_own::<_, Two<M::Unit>>((), |tx, _, ()| Ok((PBox::new(tx, 5)?, PBox::new(tx, 6)?)))?;
-    if until == 0 {
-        return Ok(());
-    }
-    rt.step((&mut *key, a), |tx, mine, (mut shared, a)| {
-        mine.get_mut(tx)?.n += 1;
-        if let Some(old) = shared.get_mut(tx)?.child.replace(a) {
-            old.into_inner(tx)?;
-        }
-        Ok(())
-    })?;
-    rt.each_with(0..3, (until, &mut b), |rt, i, (until, mut b)| {
-        if i == until {
-            return Err(Error::Other);
-        }
-        rt.step((b.lend(), i), |tx, _, (mut b, i)| {
-            *b.get_mut(tx)? += u64::from(i);
-            tx.send(&PORT, i as u16)
-        })?;
-        Ok(())
-    })
-}
-
-/// The second thread takes what is in the shared root.
-fn receiver<M: Model>(rt: &mut Thread<'_, u32, M>, key: &mut Key<'_, M>) -> Result<(), Error>
-where
-    M::Unit: Width,
-{
-    let h = rt.step_own::<_, Held<u64, M::Unit>>(key, |tx, n, mut shared| {
-        *n.get_mut(tx)? += 1;
-        match shared.get_mut(tx)?.child.take() {
-            Some(child) => Ok(child),
-            None => PBox::new(tx, 1),
-        }
-    })?;
-    rt.step(h, |tx, _, h| h.into_inner(tx))?;
-    Ok(())
-}
-
-/// Opens, runs and opens an image of threads again.
-fn anything_of_threads<M: Model>(image: &[u8], until: u32) -> Option<Vec<u8>>
-where
-    M::Unit: Width,
-{
-    let mut memory = vec![MaybeUninit::new(0u64); image.len().div_ceil(8)];
-    for (to, from) in memory.iter_mut().zip(image.chunks(8)) {
-        let mut word = [0; 8];
-        word[..from.len()].copy_from_slice(from);
-        *to = MaybeUninit::new(u64::from_ne_bytes(word));
-    }
-    let region = Region::<M>::new(&mut memory);
-    let region = match inspect(region, &mut |_| {}) {
-        Ok(r) => r,
-        Err(r) => r.region,
-    };
-    let open = |region| {
-        let Options { table, pool, .. } = options(None);
-        Threads::<Two<M::Unit>, M>::open(region, table, pool, |_| {
-            Ok(((Top::empty(),), (Top::empty(), 0)))
-        })
-    };
-    let mut all = open(region).ok()?;
-    if let Ok(((one, two), (mut key,))) = all.share() {
-        let mut sink = Sink::default();
-        let mut other = Sink::default();
-        let one = one.open(options(Some(&mut sink)));
-        let two = two.open(options(Some(&mut other)));
-        let first = one.map(|mut rt| giver(&mut rt, &mut key, until));
-        if until > 1 {
-            let _ = two.map(|mut rt| receiver(&mut rt, &mut key));
-        }
-        let _ = first;
-    }
-    let mut all = open(all.close()).unwrap_or_else(|r| panic!("opened once: {r}"));
-    let _ = all.audit();
-    let _ = all.close();
-    // SAFETY: initialised above, and whole units were stored.
-    let words = memory.iter().map(|w| unsafe { w.assume_init() });
-    Some(words.flat_map(u64::to_ne_bytes).collect())
 }
 
 fn threads_attacked<M: Model>()
 where
     M::Unit: Width,
 {
-    const BYTES: usize = 2048;
-    let images = [0, 1, 2, 9].map(|until| {
-        anything_of_threads::<M>(&[0; BYTES], until).expect("a blank region is formatted")
-    });
+    let images = [0, 1, 2, 9].map(threads::image::<M>);
     let (step, rounds) = if cfg!(miri) { (999, 2) } else { (3, 3000) };
     attack_images(&images, 2, step, rounds, &mut |image| {
-        anything_of_threads::<M>(image, 9).is_some()
+        threads::attack::<M>(&mut threads::words(image), 9)
+    });
+    // The next version's program, on images of the old one, and of a migration that was cut.
+    let mut images = vec![threads::image::<M>(2)];
+    let cut = threads::cut_migrations::<M>();
+    assert!(cut.len() >= 3, "{}", cut.len());
+    images.extend([0, cut.len() / 2, cut.len() - 1].map(|n| cut[n].clone()));
+    let (step, rounds) = if cfg!(miri) { (999, 2) } else { (7, 1000) };
+    attack_images(&images, 3, step, rounds, &mut |image| {
+        threads::attack_migrating::<M>(&mut threads::words(image))
     });
 }
 
@@ -273,6 +146,133 @@ fn threads_in_order_32() {
 #[test]
 fn threads_buffered_32() {
     threads_attacked::<Buffered32>()
+}
+
+/// What the next version finds in a sound image.
+fn found<M: Model>(image: &[u8]) -> Result<threads::Found, OpenError>
+where
+    M::Unit: Width,
+{
+    let mut memory = threads::words(image);
+    let mut all = threads::migrate::<M>(Region::new(&mut memory)).map_err(|r| r.error)?;
+    Ok(threads::found(&mut all).expect("sound"))
+}
+
+/// The image with another superblock, whose checksum is right.
+fn with_superblock<M: Model>(image: &[u8], change: impl FnOnce(&mut Superblock)) -> Vec<u8> {
+    let mut memory = threads::words(image);
+    let mut region = Region::<M>::new(&mut memory);
+    let mut sb = threads::superblock_of(&region).expect("sound");
+    change(&mut sb);
+    superblock::replace(&mut region, &sb);
+    threads::bytes(&memory)
+}
+
+/// What a region's superblock says of a migration that was cut, wrongly.
+fn marks<M: Model>()
+where
+    M::Unit: Width,
+{
+    let cut = threads::cut_migrations::<M>();
+    // Every image goes on to the same end.
+    let end = ([1, 1], 1, 0, 1 << 32);
+    for image in &cut {
+        assert_eq!(found::<M>(image), Ok(end));
+    }
+    for image in [&cut[0], &cut[cut.len() / 2], &cut[cut.len() - 1]] {
+        // A damaged byte in either copy: the newer one is refused, the older one may be. One whose
+        // first unit is wrong is torn, not damaged: the other copy counts.
+        let newest = {
+            let mut memory = threads::words(image);
+            let copies = superblock::copies(&Region::<M>::new(&mut memory));
+            let of = |n: usize| copies[n].map(|c| c.sequence);
+            usize::from(of(1) > of(0))
+        };
+        for at in 0..Superblock::BYTES {
+            for v in [0, 0xff, image[at] ^ 1, image[at] ^ 0x80] {
+                let mut bad = image.clone();
+                bad[at] = v;
+                if bad == *image {
+                    continue;
+                }
+                let before = bad.clone();
+                let mut memory = threads::words(&bad);
+                let opened = threads::migrate::<M>(Region::new(&mut memory)).map_err(|r| r.error);
+                if at % Superblock::COPY_BYTES < M::Unit::BYTES {
+                    let _ = opened.map(|mut all| threads::found(&mut all));
+                    continue;
+                }
+                match opened.map(|mut all| threads::found(&mut all)) {
+                    Ok(now) => {
+                        assert_ne!(at / Superblock::COPY_BYTES, newest, "{at:#x} = {v:#x}");
+                        assert_eq!(now, Ok(end), "{at:#x} = {v:#x}");
+                    }
+                    Err(e) => {
+                        let damaged = OpenError::Damaged(Damage::Superblock);
+                        assert!(
+                            e == damaged || e == OpenError::Foreign,
+                            "{at:#x} = {v:#x}: {e}"
+                        );
+                        assert_eq!(threads::bytes(&memory), before, "{at:#x} = {v:#x}");
+                    }
+                }
+            }
+        }
+        // A number that does not follow that of the first thread. With the one before, the old
+        // transaction is undone: that is an image that nobody wrote, opened or refused.
+        let right = threads::mark::<M>(image);
+        for number in (0..=32).chain([0xffff, u32::MAX]) {
+            let bad = with_superblock::<M>(image, |sb| sb.params[threads::MIGRATED] = number);
+            let mut memory = threads::words(&bad);
+            let opened = threads::migrate::<M>(Region::new(&mut memory)).map_err(|r| r.error);
+            match number {
+                n if n == right => assert!(opened.is_ok(), "{opened:?}", opened = opened.err()),
+                n if n == 0 || right.abs_diff(n) == 1 => {
+                    let _ = opened.map(|mut all| threads::found(&mut all));
+                }
+                _ => {
+                    let damaged = Some(OpenError::Damaged(Damage::Superblock));
+                    assert_eq!(opened.err(), damaged, "{number}");
+                    assert_eq!(threads::bytes(&memory), bad, "{number}");
+                }
+            }
+        }
+        // Another layout: of other types, of another format, of other tables.
+        let old = {
+            let mut memory = threads::words(&threads::image::<M>(9));
+            let region = Region::<M>::new(&mut memory);
+            threads::superblock_of(&region).expect("sound").fingerprint
+        };
+        let others: [fn(&mut Superblock, u64); 7] = [
+            |sb, old| sb.fingerprint = old,
+            |sb, _| sb.fingerprint ^= 1,
+            |sb, _| sb.version = 5,
+            |sb, _| sb.version = 8,
+            |sb, _| sb.params[7] += 1,
+            |sb, _| sb.params[0] += 8,
+            |sb, _| sb.params[3] += 1,
+        ];
+        for (n, other) in others.into_iter().enumerate() {
+            let bad = with_superblock::<M>(image, |sb| other(sb, old));
+            let mut memory = threads::words(&bad);
+            let opened = threads::attack_migrating::<M>(&mut memory);
+            // All but the first three and the sequence bits are refused by what is compared.
+            if (1..6).contains(&n) {
+                assert!(!opened, "{n}");
+                assert_eq!(threads::bytes(&memory), bad, "{n}");
+            }
+            threads::attack::<M>(&mut memory, 9);
+        }
+    }
+}
+
+#[test]
+fn marks_in_order_16() {
+    marks::<InOrder16>()
+}
+#[test]
+fn marks_in_order_32() {
+    marks::<InOrder32>()
 }
 
 /// The head of the outbox counts no message, and some are said to be kept: found by fuzzing. It was

@@ -43,6 +43,15 @@ struct Later<'p, W: Width> {
 }
 type Old<W> = Sharing<(u16,), Contexts<(Mine<'static, W>, u32)>>;
 type New<W> = Sharing<([u32; 2],), Contexts<(Later<'static, W>, u64)>>;
+/// The first thread's root two versions later.
+#[derive(Persist)]
+#[repr(C)]
+struct Last<'p, W: Width> {
+    n: u64,
+    withdrawn: u64,
+    item: Option<PBox<'p, Content, W>>,
+}
+type Third<W> = Sharing<(u64,), Contexts<(Last<'static, W>, [u32; 3])>>;
 type Opened<'m, T, M> = Result<Threads<'m, T, M>, nv_replay::OpenFailure<'m, M>>;
 
 static PORT: Port<u32> = Port::new(1);
@@ -52,6 +61,8 @@ static PORT: Port<u32> = Port::new(1);
 struct Seen {
     /// The new program has run.
     new: bool,
+    /// The first migration has begun, of two.
+    migrates: bool,
     /// Boots of the old program.
     old_boots: u32,
     /// Messages: thread, number, value.
@@ -330,6 +341,144 @@ fn buffered_32() {
 #[test]
 fn buffered_16() {
     all::<Buffered16>()
+}
+
+/// Opens with the version after the next one, which knows the types of the next one only.
+fn migrated_again<'m, M: Model>(region: Region<'m, M>, case: &Case) -> Opened<'m, Third<M::Unit>, M>
+where
+    M::Unit: Width,
+{
+    Threads::<Third<M::Unit>, M>::migrate::<New<M::Unit>, _, _>(
+        region,
+        table(case),
+        pool(case),
+        |_| Err(pmem_tx::Error::Aborted(1)),
+        |_, ((board,), (a, b))| {
+            let a = Last {
+                n: a.n.iter().map(|n| u64::from(*n)).sum(),
+                withdrawn: a.withdrawn.into(),
+                item: a.item,
+            };
+            Ok(((u64::from(board[0]),), (a, [b as u32; 3])))
+        },
+    )
+}
+
+/// The old program runs once, and the next version migrates and runs once. Whatever a cut leaves,
+/// the version after it comes then, at every boot. If the first migration is not committed, its
+/// migration is refused and nothing has changed: it migrates by way of the next version's types.
+fn twice<M: Model>(region: Region<'_, M>, world: &World<'_, Seen>, case: &Case)
+where
+    M::Unit: Width,
+{
+    let mut region = Some(region);
+    if !world.get().migrates {
+        let done = old(region.take().unwrap(), world, case).unwrap_or_else(|r| panic!("{r}"));
+        world.update(|w| w.migrates = true);
+        let mut all = migrated::<M>(done, case).unwrap_or_else(|r| panic!("migrate: {r}"));
+        world.update(|w| w.new = true);
+        {
+            let ((one, _), _) = all.share().unwrap();
+            let mut radio = Radio {
+                world,
+                thread: 0,
+                busy: case.busy,
+            };
+            let options = Options {
+                outlet: Some(&mut radio),
+                version: 2,
+                ..Options::default()
+            };
+            let mut one = one.open(options).unwrap();
+            one.step((), |tx, mine, ()| {
+                mine.get_mut(tx)?.n[2] += 10;
+                tx.send(&PORT, 70)
+            })
+            .unwrap();
+        }
+        region = Some(all.close());
+    }
+    let opened = migrated_again::<M>(region.take().unwrap(), case);
+    let mut all = opened.unwrap_or_else(|refused| {
+        let other = matches!(
+            refused.error,
+            OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(_))
+        );
+        assert!(other, "{refused}");
+        assert!(!world.get().new, "the old types are back");
+        let all = migrated::<M>(refused.region, case).unwrap_or_else(|r| panic!("migrate: {r}"));
+        world.update(|w| w.new = true);
+        migrated_again(all.close(), case).unwrap_or_else(|r| panic!("migrate again: {r}"))
+    });
+    world.update(|w| w.new = true);
+    let (n, withdrawn) = {
+        let ((one, two), (mut key,)) = all.share().unwrap();
+        let mut radios = [0, 1].map(|thread| Radio {
+            world,
+            thread,
+            busy: false,
+        });
+        let [first, second] = &mut radios;
+        let options = |outlet| Options {
+            outlet: Some(outlet),
+            version: 3,
+            ..Options::default()
+        };
+        let mut one = one.open(options(first)).unwrap();
+        let mut two = two.open(options(second)).unwrap();
+        one.step((), |tx, _, ()| tx.send(&PORT, 71)).unwrap();
+        two.step((), |tx, _, ()| tx.send(&PORT, 81)).unwrap();
+        let board = one.step(&mut key, |tx, _, board| Ok(*board.get(tx)));
+        assert_eq!(board.map_err(Error::from), Ok(1));
+        let own = two.view(|tx, mine| *mine.get(tx));
+        assert_eq!(own, Ok(Some([9; 3])));
+        let seen = one.view(|tx, mine| {
+            let mine = mine.get(tx);
+            let item = mine.item.as_ref().map(|i| *i.get(tx));
+            (mine.n, mine.withdrawn, item)
+        });
+        let (n, withdrawn, item) = seen.unwrap().unwrap();
+        assert_eq!(item, Some(CONTENT));
+        assert!(n == 15 || n == 25, "{n}");
+        (n, withdrawn)
+    };
+    let audit = all.audit().unwrap();
+    assert_eq!((audit.blocks, audit.unreachable), (4, 0), "{audit:?}");
+    let sent = world.get().sent;
+    let values = |thread| {
+        let mine = sent.iter().filter(move |s| s.0 == thread);
+        mine.map(|s| s.2).collect::<Vec<_>>()
+    };
+    let mut first = vec![7];
+    first.extend((withdrawn != 0).then_some(999));
+    first.extend((n == 25).then_some(70));
+    first.push(71);
+    assert_eq!(values(0), first, "{sent:?}");
+    assert_eq!(values(1), [8, 81], "{sent:?}");
+}
+
+fn all_twice<M: Model>()
+where
+    M::Unit: Width,
+{
+    for case in [PLAIN, NARROW, BUSY] {
+        let s = explore_with(case, Mapped::<M>::new(BYTES), |nv, w, case| {
+            twice::<M>(nv, w, case)
+        })
+        .name(&format!("twice {} {case:?}", M::NAME))
+        .depth(1)
+        .sample(SAMPLE)
+        .run();
+        println!("twice {} {case:?}: {s}", M::NAME);
+        assert!(s.partial || s.boots > 50, "{s}");
+    }
+}
+
+#[test]
+fn a_second_migration_after_a_cut_in_the_first() {
+    all_twice::<InOrder32>();
+    all_twice::<InOrder16>();
+    all_twice::<Buffered32>();
 }
 
 /// What a program says that does not know the old types, and one that gives the migration up.
