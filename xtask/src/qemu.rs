@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Kills in running programs, of each machine; ten times as many with `--long`.
 const KILLS: u32 = 200;
 /// The scenarios that can be made long, and for how many operations.
-const LONG: [(&str, &str); 15] = [
+const LONG: [(&str, &str); 17] = [
     ("nvmem", "superblock"),
     ("nvmem", "record"),
     ("nvmem", "loan"),
@@ -36,6 +36,8 @@ const LONG: [(&str, &str); 15] = [
     ("checkpoint", "fram"),
     ("checkpoint", "flash"),
     ("checkpoint-interrupt", "handler"),
+    ("switch", "two_threads"),
+    ("threads", "letters"),
 ];
 /// Planted bugs whose wrong state lasts long enough for a kill to meet it.
 const NOTICED: [u16; 2] = [1, 3];

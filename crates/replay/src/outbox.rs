@@ -385,6 +385,9 @@ impl<'m, M: Model> Table<'m, M> {
             refused = None;
         }
         *sent = refused.unwrap_or(0);
+        if planted!("nv-replay/taken-messages-again") {
+            *sent = 0;
+        }
         match refused {
             Some(_) => self.keep_messages(committed, h, count),
             None => self.mark_sent(committed, h, count),

@@ -772,6 +772,9 @@ where
         if !planted!("nv-replay/thread-keeps-its-messages") {
             resend = table.send_pending(&mut pool, found.committed, &mut env, &mut sent)?;
         }
+        if planted!("nv-replay/place-forgets-what-waits") {
+            resend = None;
+        }
         let mut rt = Replay {
             table,
             cursor: found.cursor,
