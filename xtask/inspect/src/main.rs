@@ -423,7 +423,7 @@ mod tests {
         let said = report(fram.bytes(), 1).unwrap();
         for part in [
             "words of 1 bytes, no erase",
-            "base image and 7 records",
+            "base image and 6 records",
             "POOL",
         ] {
             assert!(said.contains(part), "{part} in {said}");
