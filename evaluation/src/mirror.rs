@@ -6,6 +6,7 @@ use super::heap::document::{Table, plot};
 use super::measure::{self, Program};
 use super::{Figures, Measured, Options};
 use anyhow::{Result, anyhow, ensure};
+use xtask::boards;
 use xtask::project::Project;
 use xtask::run::{Step, cargo};
 
@@ -53,6 +54,13 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
         *figures.entry(format!("{prefix}.cuts")).or_default() += cuts;
         *figures.entry(format!("{prefix}.failures")).or_default() += lost;
         wrong = wrong.or(failed);
+    }
+    match boards::tasks(project, step) {
+        Ok((found, failed)) => {
+            figures.extend(found);
+            wrong = wrong.or(failed);
+        }
+        Err(e) => wrong = wrong.or(Some(format!("{e:#}"))),
     }
     let cuts = figures["mirror.cuts"];
     if cuts < LEAST && wrong.is_none() {
@@ -113,6 +121,14 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
         ("not survived", "failures"),
     ] {
         t.figures(name, &[format!("mirror.{key}")]);
+    }
+    for (name, key) in [
+        ("cuts of async tasks judged", "cuts"),
+        ("not survived", "failures"),
+        ("resets of async tasks under embassy, in QEMU", "qemu_kills"),
+        ("campaigns with one that was not survived", "qemu_failures"),
+    ] {
+        t.figures(name, &[format!("async.{key}")]);
     }
     text.push('\n');
     text += &t.text;

@@ -3,12 +3,15 @@
 //!
 //! ```text
 //! board  | boot;      count 41;  count 42;  cou| boot;      count 42;  count 43;
-//! QEMU   |                                     ^ system_reset, up to 20 ms after a `boot;`
+//! QEMU   |                                     ^ system_reset, up to 50 ms after a `boot;`
 //! ```
 //!
 //! A line that was printed completely is a promise: its count is durable. So no later count is
 //! smaller, and each count is the one before or one more; the one before only directly after a
 //! boot. A line that a reset cut has no `;` and is not counted.
+//!
+//! A result may follow the count: `count 41 7 -3;`. It is the same whenever that count is printed,
+//! also in a run without resets.
 
 use crate::figures::Figures;
 use crate::project::{Project, has_program, has_target};
@@ -27,8 +30,8 @@ use std::time::{Duration, Instant};
 /// Builds the firmware of examples/boards and tests its template, and runs two boards in QEMU
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write `adoption.boards_built`, `.boards_run`, `.resets_survived` and `async.qemu_kills`
-    /// here, as one flat JSON object
+    /// Write `adoption.boards_built`, `.boards_run`, `.resets_survived`, `async.qemu_kills` and
+    /// `.qemu_failures` here, as one flat JSON object
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
 }
@@ -51,20 +54,20 @@ const BOARDS: [Board; 6] = [
     board(
         "netduinoplus2",
         "thumbv7em-none-eabihf",
-        &["board-netduinoplus2", TASK],
+        &["board-netduinoplus2", TASKS[0], TASKS[1]],
     ),
     board("nrf52840", "thumbv7em-none-eabihf", &[]),
     board("rp2350", "thumbv8m.main-none-eabihf", &[]),
     board("stm32l476", "thumbv7em-none-eabihf", &[]),
 ];
 
-/// The image whose resets are those of an async task.
-const TASK: &str = "board-netduinoplus2-task";
+/// The images of async tasks: one task, and a node of three tasks over a mirror.
+const TASKS: [&str; 2] = ["board-netduinoplus2-task", "board-netduinoplus2-node"];
 const QEMU: &str = "qemu-system-arm";
 /// Resets of each image that runs.
 const RESETS: u32 = 100;
 /// A reset comes at most so many microseconds after a boot has begun.
-const LATEST: u64 = 20_000;
+const LATEST: u64 = 50_000;
 /// A board that prints nothing for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TEMPLATE: &str = "examples/template";
@@ -86,7 +89,7 @@ pub fn targets() -> impl Iterator<Item = &'static str> {
     BOARDS.iter().map(|b| b.target)
 }
 
-pub fn run(a: Args) -> Result<()> {
+pub(crate) fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
     let step = Step::alone(project.target.join("xtask/boards.log"), "boards");
     let done = build_and_run(&project, &step)?;
@@ -99,11 +102,41 @@ pub fn run(a: Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds all boards, and runs those that QEMU has.
+/// Builds all boards, and runs those that QEMU has. The figures `adoption.*`.
 ///
 /// **Errors**: something is not installed, or fails.
 pub fn figures(project: &Project, step: &Step) -> Result<Figures> {
-    Ok(build_and_run(project, step)?.figures())
+    let mut all = build_and_run(project, step)?.figures();
+    all.retain(|key, _| key.starts_with("adoption."));
+    Ok(all)
+}
+
+/// Resets the async tasks: the figures `async.qemu_*`, and the first failure.
+///
+/// **Errors**: something is not installed, or cannot be built.
+pub fn tasks(project: &Project, step: &Step) -> Result<(Figures, Option<String>)> {
+    let (mut resets, mut failures, mut wrong) = (0, 0, None);
+    for b in BOARDS.iter().filter(|b| b.runs.contains(&TASKS[0])) {
+        if let Some(why) = missing(&[b]) {
+            bail!("{why}");
+        }
+        build(project, b, step)?;
+        for bin in TASKS {
+            step.says(format!("{bin}: resets in QEMU"));
+            match campaign(project, b, bin) {
+                Ok(_) => resets += RESETS,
+                Err(e) => {
+                    failures += 1;
+                    wrong = wrong.or(Some(format!("{bin}: {e:#}")));
+                }
+            }
+        }
+    }
+    let figures = Figures::from([
+        ("async.qemu_kills".to_owned(), f64::from(resets)),
+        ("async.qemu_failures".to_owned(), f64::from(failures)),
+    ]);
+    Ok((figures, wrong))
 }
 
 fn build_and_run(project: &Project, step: &Step) -> Result<Done> {
@@ -168,7 +201,7 @@ fn all(project: &Project, rebuild: bool, s: &Step) -> Result<Done> {
             s.says(format!("{bin}: resets in QEMU"));
             let count = campaign(project, b, bin).context(bin)?;
             done.resets += RESETS;
-            if bin == TASK {
+            if TASKS.contains(&bin) {
                 done.task_resets += RESETS;
             }
             remark += &format!(", {RESETS} resets of {bin} up to count {count}");
@@ -274,12 +307,57 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Resets the running board at random moments. Returns the last count.
+/// Resets the running board at random moments. Then another one runs as far without resets, and
+/// must print the same results. Returns the last count.
 fn campaign(project: &Project, b: &Board, bin: &str) -> Result<u64> {
-    let socket = target_dir(project).join(format!("{bin}.monitor"));
-    let _ = std::fs::remove_file(&socket);
-    let mut machine = Machine(
-        Command::new(QEMU)
+    let mut machine = Machine::start(project, b, bin)?;
+    let mut counts = Counts::default();
+    // The same moments in every run, as far as the host's clock allows.
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    for _ in 0..RESETS {
+        machine.next_boot(&mut counts)?;
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        std::thread::sleep(Duration::from_micros(random % LATEST));
+        machine.monitor.write_all(b"system_reset\n")?;
+    }
+    machine.next_boot(&mut counts)?;
+    // The last boot counts, too.
+    machine.run_to(counts.last + 2, &mut counts)?;
+    ensure!(
+        counts.last >= u64::from(RESETS) / 2,
+        "only {} counts in {RESETS} boots: the resets come before it has begun",
+        counts.last
+    );
+    drop(machine);
+    if counts.results.values().any(|r| !r.is_empty()) {
+        let mut whole = Counts::default();
+        Machine::start(project, b, bin)?.run_to(counts.last, &mut whole)?;
+        same_results(&whole, &counts)?;
+    }
+    Ok(counts.last)
+}
+
+/// A running emulator. It is killed when this is dropped.
+struct Machine {
+    qemu: Child,
+    lines: Receiver<String>,
+    monitor: UnixStream,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+impl Machine {
+    fn start(project: &Project, b: &Board, bin: &str) -> Result<Machine> {
+        let socket = target_dir(project).join(format!("{bin}.monitor"));
+        let _ = std::fs::remove_file(&socket);
+        let mut qemu = Command::new(QEMU)
             .args(["-machine", b.name, "-display", "none", "-serial", "stdio"])
             .arg("-monitor")
             .arg(format!("unix:{},server=on,wait=off", socket.display()))
@@ -289,42 +367,52 @@ fn campaign(project: &Project, b: &Board, bin: &str) -> Result<u64> {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .with_context(|| format!("cannot start {QEMU}"))?,
-    );
-    let lines = lines(machine.0.stdout.take().context("no serial port")?);
-    let mut monitor = connect(&socket)?;
-    let mut counts = Counts::default();
-    // The same moments in every run, as far as the host's clock allows.
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-    for _ in 0..RESETS {
-        next_boot(&lines, &mut counts)?;
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        std::thread::sleep(Duration::from_micros(random % LATEST));
-        monitor.write_all(b"system_reset\n")?;
+            .with_context(|| format!("cannot start {QEMU}"))?;
+        let port = qemu.stdout.take();
+        let connected = port.context("no serial port").map(lines);
+        let connected = connected.and_then(|lines| Ok((lines, connect(&socket)?)));
+        match connected {
+            Ok((lines, monitor)) => Ok(Machine {
+                qemu,
+                lines,
+                monitor,
+            }),
+            Err(e) => {
+                let _ = qemu.kill();
+                let _ = qemu.wait();
+                Err(e)
+            }
+        }
     }
-    next_boot(&lines, &mut counts)?;
-    // The last boot counts, too.
-    let before = counts.last;
-    while counts.last < before + 2 {
-        counts.line(&receive(&lines)?)?;
+
+    /// Reads to the line of the next boot.
+    fn next_boot(&self, counts: &mut Counts) -> Result<()> {
+        let boots = counts.boots;
+        while counts.boots == boots {
+            counts.line(&receive(&self.lines)?)?;
+        }
+        Ok(())
     }
-    ensure!(
-        counts.last >= u64::from(RESETS) / 2,
-        "only {} counts in {RESETS} boots: the resets come before it has begun",
-        counts.last
-    );
-    Ok(counts.last)
+
+    /// Reads to this count.
+    fn run_to(&self, count: u64, counts: &mut Counts) -> Result<()> {
+        while counts.last < count {
+            counts.line(&receive(&self.lines)?)?;
+        }
+        Ok(())
+    }
 }
 
-/// A running emulator. It is killed when this is dropped.
-struct Machine(Child);
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// Each result of the run with resets is that of the whole run.
+fn same_results(whole: &Counts, reset: &Counts) -> Result<()> {
+    for (n, result) in &reset.results {
+        let expected = whole.results.get(n);
+        ensure!(
+            expected == Some(result),
+            "count {n} is `{result}`, and {expected:?} without resets"
+        );
     }
+    Ok(())
 }
 
 /// The lines of the serial port, read by a thread of their own: QEMU must never wait for a reader.
@@ -362,15 +450,6 @@ fn receive(lines: &Receiver<String>) -> Result<String> {
     lines.recv_timeout(PATIENCE).with_context(hangs)
 }
 
-/// Reads to the line of the next boot.
-fn next_boot(lines: &Receiver<String>, counts: &mut Counts) -> Result<()> {
-    let boots = counts.boots;
-    while counts.boots == boots {
-        counts.line(&receive(lines)?)?;
-    }
-    Ok(())
-}
-
 /// What the board has printed so far, and whether it keeps its promise.
 #[derive(Default)]
 struct Counts {
@@ -380,6 +459,8 @@ struct Counts {
     first: bool,
     /// A line that was cut: a boot must follow.
     cut: Option<String>,
+    /// What followed each count.
+    results: BTreeMap<u64, String>,
 }
 
 impl Counts {
@@ -395,14 +476,22 @@ impl Counts {
         }
         let count = line
             .strip_prefix("count ")
-            .and_then(|l| l.strip_suffix(';'));
-        match count.and_then(|n| n.parse::<u64>().ok()) {
-            Some(n) => {
+            .and_then(|l| l.strip_suffix(';'))
+            .map(|l| l.split_once(' ').unwrap_or((l, "")))
+            .and_then(|(n, result)| Some((n.parse::<u64>().ok()?, result)));
+        match count {
+            Some((n, result)) => {
                 let again = self.first && n == self.last;
                 ensure!(
                     again || n == self.last + 1,
                     "count {n} after {} in boot {}",
                     self.last,
+                    self.boots
+                );
+                let before = self.results.insert(n, result.to_owned());
+                ensure!(
+                    before.as_deref().is_none_or(|b| b == result),
+                    "count {n} is `{result}`, and was {before:?} before boot {}",
                     self.boots
                 );
                 self.last = n;
@@ -508,5 +597,28 @@ mod tests {
         assert!(read(&["boot;", "count 1;", "count 1;", "count 1;"]).is_err());
         assert!(read(&["boot;", "count 1", "count 2;"]).is_err());
         assert!(read(&["boot;", "stopped: the record is damaged;"]).is_err());
+    }
+
+    #[test]
+    fn a_result_stays_what_it_is() {
+        let lines = ["boot;", "count 1 5;", "count 2 -7 3;", "boot;"];
+        assert_eq!(read(&[&lines[..], &["count 2 -7 3;"]].concat()).unwrap(), 2);
+        let e = read(&[&lines[..], &["count 2 -7 4;"]].concat()).unwrap_err();
+        assert!(e.to_string().contains("was Some(\"-7 3\")"), "{e}");
+    }
+
+    #[test]
+    fn results_are_compared_with_a_run_without_resets() {
+        let counts = |lines: &[&str]| {
+            let mut counts = Counts::default();
+            lines.iter().for_each(|l| counts.line(l).unwrap());
+            counts
+        };
+        let reset = counts(&["boot;", "count 1 5;", "boot;", "count 2 6;"]);
+        let whole = counts(&["boot;", "count 1 5;", "count 2 6;", "count 3 7;"]);
+        same_results(&whole, &reset).unwrap();
+        let other = counts(&["boot;", "count 1 5;", "count 2 9;"]);
+        let e = same_results(&other, &reset).unwrap_err();
+        assert!(e.to_string().contains("count 2 is `6`"), "{e}");
     }
 }

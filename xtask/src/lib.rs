@@ -8,7 +8,7 @@
 #[path = "../../firmware/suite/src/abi.rs"]
 mod abi;
 pub mod adoption;
-mod boards;
+pub mod boards;
 mod ci;
 mod consumers;
 mod demo;

@@ -13,6 +13,7 @@ mod config;
 mod error;
 mod format;
 mod image;
+pub mod inspect;
 mod log;
 
 pub use blocking::mirror::Mirror;

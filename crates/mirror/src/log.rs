@@ -49,16 +49,19 @@ pub(crate) struct Log {
     pub count: u8,
     /// A bit for each segment that this boot has erased and not written.
     erased: u8,
-    levels: [u8; MAX_SEGMENTS as usize],
+    /// Two bits for each segment.
+    levels: u16,
     numbers: [u32; MAX_SEGMENTS as usize],
-    /// The highest number that was seen or given out; `None` on a blank medium.
-    highest: Option<u32>,
-    /// Where the next record goes; `None` if the next save begins a segment.
-    pub tail: Option<Tail>,
+    /// The highest number that was seen or given out, unless the medium is blank.
+    highest: u32,
+    blank: bool,
+    /// See [`Log::tail`]. Apart from the flag, because an `Option` takes a word more.
+    last_tail: Tail,
+    open: bool,
 }
 
 /// The end of the records of the open segment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tail {
     pub at: u32,
     /// The end of the segment.
@@ -74,11 +77,28 @@ impl Log {
             segment,
             count,
             erased: 0,
-            levels: [UNREADABLE; MAX_SEGMENTS as usize],
+            levels: 0,
             numbers: [0; MAX_SEGMENTS as usize],
-            highest: None,
-            tail: None,
+            highest: 0,
+            blank: true,
+            last_tail: Tail::default(),
+            open: false,
         }
+    }
+
+    /// Where the next record goes; `None` if the next save begins a segment.
+    pub(crate) fn tail(&self) -> Option<Tail> {
+        self.open.then_some(self.last_tail)
+    }
+
+    /// The next record goes there.
+    pub(crate) fn continue_at(&mut self, tail: Tail) {
+        (self.last_tail, self.open) = (tail, true);
+    }
+
+    /// The next save begins a segment.
+    pub(crate) fn close(&mut self) {
+        self.open = false;
     }
 
     /// No segment was ever there. What this boot has erased stays so.
@@ -96,7 +116,11 @@ impl Log {
     }
 
     pub(crate) fn level(&self, s: u8) -> u8 {
-        self.levels.get(usize::from(s)).copied().unwrap_or(0)
+        (self.levels >> (2 * s) & 3) as u8
+    }
+
+    fn set_level(&mut self, s: u8, level: u8) {
+        self.levels = self.levels & !(3 << (2 * s)) | u16::from(level) << (2 * s);
     }
 
     pub(crate) fn number(&self, s: u8) -> u32 {
@@ -105,31 +129,30 @@ impl Log {
 
     /// A header with this number was read or is being written.
     pub(crate) fn set(&mut self, s: u8, level: u8, number: u32) {
-        if let Some(l) = self.levels.get_mut(usize::from(s)) {
-            *l = level;
-        }
+        self.set_level(s, level);
         if let Some(n) = self.numbers.get_mut(usize::from(s)) {
             *n = number;
         }
-        if self.highest.is_none_or(|h| is_newer(number, h)) {
-            self.highest = Some(number);
+        if self.blank || is_newer(number, self.highest) {
+            (self.highest, self.blank) = (number, false);
         }
     }
 
     /// The segment does not count.
     pub(crate) fn drop(&mut self, s: u8) {
-        if let Some(l) = self.levels.get_mut(usize::from(s)) {
-            *l = UNREADABLE;
-        }
+        self.set_level(s, UNREADABLE);
     }
 
     /// Whether no segment was found.
     pub(crate) fn is_blank(&self) -> bool {
-        self.highest.is_none()
+        self.blank
     }
 
     pub(crate) fn next_number(&self) -> u32 {
-        self.highest.map_or(1, |h| h.wrapping_add(1))
+        if self.blank {
+            return 1;
+        }
+        self.highest.wrapping_add(1)
     }
 
     /// The newest segment of at least this level.

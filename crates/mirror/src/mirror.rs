@@ -44,8 +44,8 @@ pub struct Mirror<'m, D> {
     medium: D,
     image: Image<'m>,
     log: Log,
-    shape: Shape,
-    durability: Durability,
+    /// Commits until a save is due.
+    every: u32,
     /// Commits that were not saved.
     unsaved: u32,
 }
@@ -53,7 +53,8 @@ pub struct Mirror<'m, D> {
 impl<D> fmt::Debug for Mirror<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut s = f.debug_struct("Mirror");
-        s.field("image", &self.shape.image).field("log", &self.log);
+        let bytes = self.image.words() * 4;
+        s.field("image", &bytes).field("log", &self.log);
         s.finish_non_exhaustive()
     }
 }
@@ -123,7 +124,6 @@ impl<'m, D: Medium> Mirror<'m, D> {
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
     ) -> Result<(Self, Region<'m, M>), MirrorError<D::Error>> {
-        let c = &D::CONTRACT;
         let align = const { D::CONTRACT.alignment() };
         let count = config.segments;
         let least = if Self::FLASH && !planted!("nv-mirror/two-segments") {
@@ -148,18 +148,15 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let needed = least.saturating_mul(count.into());
             return Err(MirrorError::TooSmall { needed });
         }
-        let shape = Shape {
-            image: bytes,
-            segment,
-            segments: count.into(),
-            word: c.write_size as u16,
-        };
         let mirror = Mirror {
             medium,
             image,
             log: Log::new(range.start, segment, count),
-            shape,
-            durability: config.durability,
+            every: match config.durability {
+                Durability::BeforeOutput => u32::MAX,
+                Durability::EachCommit => 1,
+                Durability::Every(n) => n.max(1),
+            },
             unsaved: 0,
         };
         Ok((mirror, region))
@@ -220,12 +217,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         owner: &mut T,
     ) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            let due = match self.durability {
-                Durability::BeforeOutput => u32::MAX,
-                Durability::EachCommit => 1,
-                Durability::Every(n) => n.max(1),
-            };
-            if self.unsaved < due {
+            if self.unsaved < self.every {
                 return Ok(());
             }
             wait!(self.durable(owner))
@@ -245,7 +237,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         steps!({
             wait!(self.durable(owner))?;
             let most = self.longest_record();
-            if self.log.tail.is_some_and(|t| t.end - t.at >= most) {
+            if self.log.tail().is_some_and(|t| t.end - t.at >= most) {
                 return Ok(());
             }
             wait!(self.begin(owner))
@@ -254,7 +246,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
 
     /// Bytes that records can still take in the open segment; 0 if the next save begins one.
     pub fn room(&self) -> u32 {
-        self.log.tail.map_or(0, |t| t.end - t.at)
+        self.log.tail().map_or(0, |t| t.end - t.at)
     }
 
     /// The medium, for what a driver does beside reads and writes. Write nothing to the log's
@@ -277,7 +269,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
 
     fn save<T: AtRest>(&mut self, owner: &mut T) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            let Some(tail) = self.log.tail else {
+            let Some(tail) = self.log.tail() else {
                 return wait!(self.begin(owner));
             };
             // From here on the shadow may be ahead of the medium. Then the segment is closed.
@@ -291,13 +283,13 @@ impl<'m, D: Medium> Mirror<'m, D> {
             }
             // Until the record is complete, the segment is closed.
             if !planted!("nv-mirror/goes-on-after-error") {
-                self.log.tail = None;
+                self.log.close();
             }
             let tail = wait!(self.write_record(tail, Some(&runs)))?;
             if !planted!("nv-mirror/no-flush") {
                 wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
             }
-            self.log.tail = Some(tail);
+            self.log.continue_at(tail);
             self.saved(owner);
             Ok(())
         })
@@ -314,7 +306,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// Begins a segment with all of the image.
     fn begin<T: AtRest>(&mut self, owner: &mut T) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            self.log.tail = None;
+            self.log.close();
             if self.log.newest(MARKED).is_none() && !planted!("nv-mirror/cut-first-save-counts") {
                 // Of the first save nothing counts until it ends, so the next one is the first too.
                 self.log.forget();
@@ -333,7 +325,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             self.log.set_erased(target, false);
             let number = self.log.next_number();
             self.log.set(target, UNREADABLE, number);
-            let shape = self.shape;
+            let shape = self.shape();
             let (header, crc) = Header { number, shape }.encode();
             let mut tail = Tail {
                 at: start + Self::SIZES.base,
@@ -370,10 +362,20 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
             }
             self.log.set(target, CONFIRMED, number);
-            self.log.tail = Some(tail);
+            self.log.continue_at(tail);
             self.saved(owner);
             Ok(())
         })
+    }
+
+    /// What each open must find.
+    fn shape(&self) -> Shape {
+        Shape {
+            image: self.image.words() as u32 * 4,
+            segment: self.log.segment,
+            segments: self.log.count.into(),
+            word: D::CONTRACT.write_size as u16,
+        }
     }
 
     /// Bytes of a record of all words.
@@ -500,12 +502,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 let (header, crc) = match Header::decode(&bytes) {
                     Decoded::Nothing => continue,
                     Decoded::Other(version) => {
-                        return Err(MirrorError::Layout(self.shape.mismatch(version, None)));
+                        return Err(MirrorError::Layout(self.shape().mismatch(version, None)));
                     }
                     Decoded::Header(h, crc) => (h, crc),
                 };
-                if header.shape != self.shape {
-                    let other = self.shape.mismatch(bytes[3], Some(&header.shape));
+                if header.shape != self.shape() {
+                    let other = self.shape().mismatch(bytes[3], Some(&header.shape));
                     return Err(MirrorError::Layout(other));
                 }
                 let mut level = CONFIRMED;
@@ -538,7 +540,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 if let Some(tail) = wait!(self.load_segment(s))? {
                     // On flash the last record may be unstable, so this boot begins a segment.
                     if !Self::FLASH || planted!("nv-mirror/appends-after-boot") {
-                        self.log.tail = Some(tail);
+                        self.log.continue_at(tail);
                     }
                     return Ok(());
                 }
@@ -622,7 +624,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         steps!({
             let Range { start, end } = self.log.range(s);
             let number = self.log.number(s);
-            let shape = self.shape;
+            let shape = self.shape();
             let (_, crc) = Header { number, shape }.encode();
             let mut tail = Tail {
                 at: start + Self::SIZES.base,

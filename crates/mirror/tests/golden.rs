@@ -3,7 +3,7 @@
 
 mod support;
 
-use nv_mirror::{Config, Mirror};
+use nv_mirror::{Config, Mirror, inspect};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{InOrder32, Region};
@@ -89,11 +89,38 @@ const NOR: &str = "\
 0x0860: 67 00 01 00 78 56 34 12 00 00 00 00 40 d6 4d be
 ";
 
+/// What `inspect` says of an image, and the image that it restores.
+fn inspected(bytes: &[u8]) -> String {
+    let mut image = vec![7; inspect::image_bytes(bytes)];
+    let mut out = String::new();
+    assert!(inspect::log(bytes, &mut image, &mut out).unwrap(), "{out}");
+    let words = image.chunks(4).enumerate();
+    let words = words.map(|(i, w)| (i, u32::from_le_bytes(w.try_into().unwrap())));
+    let words: Vec<_> = words.filter(|(_, w)| *w != 0).collect();
+    let expected = [(0, 0x0403_0201), (100, 0x6464_6464), (103, 0x1234_5678)];
+    assert_eq!(words, expected);
+    out
+}
+
 #[test]
 fn serial_fram() {
     let mut nv = RamFram::<{ 3 * 1024 }>::filled(0);
     write(&mut nv);
     assert_eq!(lines(nv.bytes(), 0), FRAM);
+    assert_eq!(
+        inspected(nv.bytes()),
+        "\
+mirror: 3 segments of 1024 bytes, region of 416 bytes, words of 1 bytes, no erase
+  segment at 0x0000: blank
+  segment at 0x0400: blank
+  segment at 0x0800: number 1, complete
+    base image at 0x0818: 2 runs, 3 words
+    record at 0x0834: 1 runs, 1 words
+    record at 0x0844: 2 runs, 2 words
+    0x085c: 932 bytes free
+durable: segment number 1, base image and 2 records
+"
+    );
     read(&mut nv);
 }
 
@@ -102,6 +129,7 @@ fn mram() {
     let mut nv = RamMram::<{ 3 * 1024 }>::filled(0);
     write(&mut nv);
     assert_eq!(lines(nv.bytes(), 0), MRAM);
+    assert!(inspected(nv.bytes()).contains("words of 16 bytes, no erase"));
     read(&mut nv);
 }
 
@@ -110,5 +138,19 @@ fn flash() {
     let mut nv = RamNor::<3, 1024, 8>::new();
     write(&mut nv);
     assert_eq!(lines(nv.bytes(), 0xFF), NOR);
+    assert_eq!(
+        inspected(nv.bytes()),
+        "\
+mirror: 3 segments of 1024 bytes, region of 416 bytes, words of 8 bytes, flash
+  segment at 0x0000: blank
+  segment at 0x0400: blank
+  segment at 0x0800: number 1, confirmed
+    base image at 0x0828: 2 runs, 3 words
+    record at 0x0848: 1 runs, 1 words
+    record at 0x0858: 2 runs, 2 words
+    0x0870: 912 bytes free
+durable: segment number 1, base image and 2 records
+"
+    );
     read(&mut nv);
 }

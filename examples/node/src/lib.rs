@@ -16,7 +16,10 @@
 //! says at the top of each iteration how many are behind it, and the runtime knows that number.
 #![no_std]
 
-use core::mem::MaybeUninit;
+mod boot;
+
+pub use boot::{Booted, Memory, Refused, Runtime, Uptime};
+
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::mutex::Mutex;
 use embassy_sync::watch::Watch;
@@ -88,10 +91,6 @@ pub type Roots = Sharing<(Board,), Contexts<(Sensed, Averaged, Radioed)>>;
 pub type Node<'m> = Threads<'m, Roots>;
 /// Bytes of the region.
 pub const REGION: usize = 1664;
-/// Words of a mirror's memory for it: the region and its shadow.
-pub const MEMORY: usize = 2 * REGION / 8;
-/// That memory, before a boot.
-pub const NO_MEMORY: [MaybeUninit<u64>; MEMORY] = [MaybeUninit::uninit(); MEMORY];
 
 /// The reports that the radio sends.
 pub static REPORT: Port<Report> = Port::new(1);
@@ -315,7 +314,7 @@ async fn send<S: Station, P: PoolAccess<Radioed, InOrder32>>(
 /// Opens the node in its region, or formats it.
 ///
 /// **Errors**: those of [`Threads::open`].
-pub fn open<'m>(region: Region<'m, InOrder32>) -> Result<Node<'m>, OpenFailure<'m, InOrder32>> {
+fn open<'m>(region: Region<'m, InOrder32>) -> Result<Node<'m>, OpenFailure<'m, InOrder32>> {
     let table = Config {
         outbox_bytes: 64,
         ..Config::SMALL

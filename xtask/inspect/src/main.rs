@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// Prints what a memory dump holds
 ///
 /// That is: the superblock, the layout, journals, blocks, lists, records, objects of a heap,
-/// blocks of levelled flash, checkpoints, and damage. The file is only read. It is an error when it
+/// blocks of levelled flash, checkpoints, a mirror's log and its region, and damage. The file is only read. It is an error when it
 /// is no image of these crates.
 #[derive(Parser)]
 #[command(name = "cargo xtask inspect", bin_name = "cargo xtask inspect")]
@@ -58,6 +58,15 @@ fn report(bytes: &[u8], write_size: usize, out: &mut String) -> Result<()> {
         superblock(bytes, out)?;
     } else if inspect::is_level(bytes) {
         inspect::level(bytes, out)?;
+    } else if nv_mirror::inspect::is_log(bytes) {
+        let mut image = vec![0; nv_mirror::inspect::image_bytes(bytes)];
+        if nv_mirror::inspect::log(bytes, &mut image, out)? {
+            writeln!(out, "its region:")?;
+            if inspect::is_superblock(&image) {
+                return report(&image, 1, out);
+            }
+            inspect::blank(&image, out)?;
+        }
     } else if checkpoint::inspect::has_images(bytes) {
         checkpoint::inspect::images(bytes, write_size as u32, out)?;
     } else if checkpoint::inspect::has_log(bytes, write_size as u32) {
@@ -72,7 +81,9 @@ fn report(bytes: &[u8], write_size: usize, out: &mut String) -> Result<()> {
     {
         bail!("no image: all bytes are blank");
     } else {
-        bail!("no image: there is no superblock, levelled block, checkpoint, log or record in it");
+        bail!(
+            "no image: there is no superblock, levelled block, mirror, checkpoint, log or record in it"
+        );
     }
     Ok(())
 }
@@ -356,6 +367,72 @@ mod tests {
             said.contains("6 objects") && !said.contains("NOT"),
             "{said}"
         );
+    }
+
+    /// A pool over a mirror: boots that each count.
+    fn mirrored<D: nvmem::Medium>(medium: &mut D, boots: u32) {
+        for _ in 0..boots {
+            let mut memory = [const { MaybeUninit::<u64>::uninit() }; 128];
+            let all = 0..medium.capacity();
+            let config = nv_mirror::Config::DEFAULT;
+            let open =
+                nv_mirror::Mirror::open::<InOrder32>(&mut *medium, all, &config, &mut memory);
+            let (mut mirror, region) = open.ok().unwrap();
+            let pool = pmem_tx::Pool::<u32>::open(region, |_| Ok(5));
+            let mut pool = pool.ok().unwrap();
+            mirror.durable(&mut pool).ok().unwrap();
+            for _ in 0..3 {
+                let counted = pool.tx(|tx, n| {
+                    *n.get_mut(tx)? += 1;
+                    Ok(())
+                });
+                counted.unwrap();
+                mirror.durable(&mut pool).ok().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_mirror_and_its_region_are_shown() {
+        let mut flash = nvmem::ram::RamNor::<4, 4096, 4>::new();
+        mirrored(&mut flash, 2);
+        let said = report(flash.bytes(), 4).unwrap();
+        for part in [
+            "mirror: 4 segments of 4096 bytes, region of 512 bytes, words of 4 bytes, flash",
+            "segment at 0x3000: number 1, confirmed",
+            "number 2, confirmed",
+            "durable: segment number 2, base image and 3 records",
+            "POOL",
+            "context 0",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(!said.contains("DAMAGED"), "{said}");
+        // The last record, of the newest segment: the one before it counts.
+        let last = (flash.bytes().iter().take(0x3000)).rposition(|b| *b != 0xFF);
+        flash.bytes_mut()[last.unwrap() - 5] ^= 4;
+        let said = report(flash.bytes(), 4).unwrap();
+        assert!(
+            said.contains("number 2, base image and 2 records"),
+            "{said}"
+        );
+        assert!(said.contains("was cut, or damage"), "{said}");
+
+        let mut fram = nvmem::ram::RamFram::<16384>::filled(0);
+        mirrored(&mut fram, 2);
+        let said = report(fram.bytes(), 1).unwrap();
+        for part in [
+            "words of 1 bytes, no erase",
+            "base image and 6 records",
+            "POOL",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        // Its only base image.
+        fram.bytes_mut()[0x3000 + 40] ^= 4;
+        let said = report(fram.bytes(), 1).unwrap();
+        assert!(said.contains("DAMAGED: the base image"), "{said}");
+        assert!(!said.contains("POOL"), "{said}");
     }
 
     #[test]

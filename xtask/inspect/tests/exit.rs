@@ -1,5 +1,6 @@
 //! The exit code: other than 0 for what is no image, with a message that says why.
 
+use std::mem::MaybeUninit;
 use std::process::Command;
 
 /// Runs the program on a file with these bytes. Whether it succeeds, and its message.
@@ -45,4 +46,24 @@ fn a_sound_image_is_no_error() {
     let r = Record::<u32, _>::open(RamFram::<128>::filled(0), 0..128, 7).unwrap();
     let (succeeds, said) = inspect("record", Some(r.into_medium().bytes()));
     assert!(succeeds && said.is_empty(), "{said}");
+}
+
+#[test]
+fn a_mirror_without_any_header_is_no_image() {
+    use nv_mirror::{Config, Mirror};
+    let (mut fram, mut memory) = (
+        nvmem::ram::RamFram::<4096>::filled(0),
+        [MaybeUninit::uninit(); 64],
+    );
+    let open = Mirror::open::<nvmem::InOrder32>(&mut fram, 0..4096, &Config::DEFAULT, &mut memory);
+    let (mut mirror, mut region) = open.unwrap();
+    // SAFETY: inside of the region, aligned, and nothing is lent.
+    unsafe { region.store(0, 7_u32) };
+    mirror.durable(&mut region).unwrap();
+    let (succeeds, said) = inspect("mirror", Some(fram.bytes()));
+    assert!(succeeds && said.is_empty(), "{said}");
+    // The header of its only segment.
+    fram.bytes_mut()[3 * 1024 + 5] ^= 1;
+    let (succeeds, said) = inspect("no-mirror", Some(fram.bytes()));
+    assert!(!succeeds && said.contains("no image"), "{said}");
 }

@@ -3,10 +3,11 @@
 #![no_std]
 #![no_main]
 
+mod thermometer;
+
 use defmt::{Debug2Format, info};
 use defmt_rtt as _;
 use embassy_executor::Spawner;
-use embassy_rp::adc::{Adc, Blocking, Channel};
 use embassy_rp::gpio::{Level, Output};
 use embassy_rp::spi::{self, Spi};
 use embassy_time::{Delay, Duration, block_for};
@@ -15,6 +16,7 @@ use example_logger::{RAM, Station};
 use nvmem::Trusted;
 use panic_probe as _;
 use spi_fram::{Part, SpiFram};
+use thermometer::Thermometer;
 
 /// The chip on the bus: 32 KiB or more.
 const PART: Part = Part::MB85RS256B;
@@ -37,29 +39,11 @@ async fn main(_spawner: Spawner) {
     // what fails.
     let fram = unsafe { Trusted::new(fram) };
 
-    let mut thermometer = Thermometer {
-        adc: Adc::new_blocking(p.ADC, Default::default()),
-        channel: Channel::new_temp_sensor(p.ADC_TEMP_SENSOR),
-    };
+    let mut thermometer = Thermometer::new(p.ADC, p.ADC_TEMP_SENSOR);
     let mut ram = [0; RAM];
     match example_logger::log(fram, &mut ram, &mut thermometer, 1) {
         Ok(()) => info!("no more values"),
         Err(e) => defmt::panic!("{}", Debug2Format(&e)),
-    }
-}
-
-struct Thermometer {
-    adc: Adc<'static, Blocking>,
-    channel: Channel<'static>,
-}
-
-impl Thermometer {
-    /// In tenths of a degree Celsius: 0.706 V at 27 °C, 1.721 mV less for each degree.
-    fn read(&mut self) -> i16 {
-        // The conversion is not read when it has failed: the logger prefers a wrong value to none.
-        let raw = i32::from(self.adc.blocking_read(&mut self.channel).unwrap_or(0));
-        let microvolts = raw * 3_300 / 4 * 1_000 / 1_024;
-        (270 - (microvolts - 706_000) * 10 / 1_721) as i16
     }
 }
 

@@ -12,13 +12,10 @@ use embassy_executor::raw::TaskStorage;
 use embassy_executor::{Executor, Spawner};
 use embassy_time::{Instant, Timer};
 use example_node::{
-    Averaged, Drivers, Links, NO_MEMORY, Radioed, Report, Sensed, Station, WINDOW, Who, average,
-    radio, sensor,
+    Averaged, Booted, Memory, Radioed, Report, Sensed, Station, WINDOW, Who, average, radio, sensor,
 };
-use nv_mirror::nvmem::at_rest::SharedSaver;
 use nv_mirror::nvmem::device::AsyncMedium;
-use nv_mirror::{Config, Durability, asynch::Mirror};
-use nv_replay::{Clock, Options};
+use nv_replay::Clock;
 
 /// Microseconds between two readings.
 pub const PERIOD: u64 = 20_000;
@@ -175,30 +172,19 @@ async fn start(
     world: &'static World,
     windows: u32,
 ) -> Result<(), String> {
-    let config = Config {
-        durability: Durability::EachCommit,
-        ..Config::DEFAULT
-    };
-    let (mirror, region) = Mirror::open(flash, 0..flash.capacity(), &config, leak(NO_MEMORY))
-        .await
-        .map_err(|e| format!("{e:?}"))?;
-    let saver: &'static _ = leak(SharedSaver::new(mirror));
-    let node = example_node::open(region).map_err(|refused| refused.error.to_string())?;
-    let shared = leak(node).share();
-    let ((first, second, third), (board,)) = shared.map_err(|e| e.to_string())?;
-    let links: &'static _ = leak(Links::new(board));
-    let drivers = Drivers {
-        station: world,
-        links,
-    };
+    let memory: &'static Memory<&'static Flash> = leak(Memory::new());
+    let booted = memory.boot(flash, 0..flash.capacity(), world).await;
+    let Booted {
+        sensor: mut sensing,
+        average: mut averaging,
+        radio: mut radioing,
+    } = booted.map_err(|e| format!("{e:?}"))?;
     macro_rules! task {
-        ($place:ident, $program:ident, $n:expr, $kept:tt) => {
-            let rt = $place.open_mirrored_async(saver, Options::default(), drivers);
-            let mut rt = rt.map_err(|e| e.to_string())?;
+        ($rt:ident, $program:ident, $n:expr, $kept:tt) => {
             spawn(spawner, world, async move {
-                let mut done = $program(&mut rt, $n).await;
+                let mut done = $program(&mut $rt, $n).await;
                 if done.is_ok() {
-                    match rt.step((), |tx, mine, ()| Ok(*mine.get(tx))) {
+                    match $rt.step((), |tx, mine, ()| Ok(*mine.get(tx))) {
                         Ok(mine) => world.run.borrow_mut().kept.$kept = mine,
                         Err(e) => done = Err(e.error),
                     }
@@ -210,9 +196,9 @@ async fn start(
             });
         };
     }
-    task!(first, sensor, windows * WINDOW, 0);
-    task!(second, average, windows, 1);
-    task!(third, radio, windows, 2);
+    task!(sensing, sensor, windows * WINDOW, 0);
+    task!(averaging, average, windows, 1);
+    task!(radioing, radio, windows, 2);
     Ok(())
 }
 

@@ -7,18 +7,14 @@
 #![no_std]
 #![no_main]
 
-use core::cell::{Cell, RefCell};
+#[path = "../systick.rs"]
+mod systick;
+
 use core::convert::Infallible;
 use core::fmt::Write;
-use core::task::Waker;
-use cortex_m::peripheral::syst::SystClkSource;
-use cortex_m_rt::exception;
-use critical_section::Mutex;
 use embassy_executor::Spawner;
 use embassy_futures::yield_now;
 use embassy_time::{Instant, Timer};
-use embassy_time_driver::{Driver, time_driver_impl};
-use embassy_time_queue_utils::Queue;
 use nv_replay::nvmem::{InOrder32, Persist, Region};
 use nv_replay::{Clock, Error, Message, NotNow, Options, Outlet, Port, Replay};
 use panic_halt as _;
@@ -50,7 +46,7 @@ async fn main(_spawner: Spawner) {
     let Ok(tx) = p.USART1.tx(pins.pa9, 115_200.bps(), &mut rcc) else {
         panic!("the clock is too slow for this baud rate")
     };
-    tick_every_ms(core.SYST, rcc.clocks.sysclk().raw());
+    systick::tick_every_ms(core.SYST, rcc.clocks.sysclk().raw());
     let mut serial = Serial(tx);
     serial.line(format_args!("\r\nboot;"));
 
@@ -130,42 +126,4 @@ impl Outlet for Serial {
     fn send(&mut self, _: &Message<'_>) -> Result<(), NotNow> {
         Err(NotNow)
     }
-}
-
-/// embassy's time by SysTick, which a HAL of embassy's brings along.
-struct SysTickDriver {
-    ticks: Mutex<Cell<u64>>,
-    queue: Mutex<RefCell<Queue>>,
-}
-
-time_driver_impl!(static DRIVER: SysTickDriver = SysTickDriver {
-    ticks: Mutex::new(Cell::new(0)),
-    queue: Mutex::new(RefCell::new(Queue::new())),
-});
-
-fn tick_every_ms(mut systick: cortex_m::peripheral::SYST, hz: u32) {
-    systick.set_clock_source(SystClkSource::Core);
-    systick.set_reload(hz / 1000 - 1);
-    systick.clear_current();
-    systick.enable_counter();
-    systick.enable_interrupt();
-}
-
-impl Driver for SysTickDriver {
-    fn now(&self) -> u64 {
-        critical_section::with(|cs| self.ticks.borrow(cs).get())
-    }
-    fn schedule_wake(&self, at: u64, waker: &Waker) {
-        // Each tick looks at the queue.
-        critical_section::with(|cs| self.queue.borrow_ref_mut(cs).schedule_wake(at, waker));
-    }
-}
-
-#[exception]
-fn SysTick() {
-    critical_section::with(|cs| {
-        let now = DRIVER.ticks.borrow(cs).get() + 1;
-        DRIVER.ticks.borrow(cs).set(now);
-        DRIVER.queue.borrow_ref_mut(cs).next_expiration(now);
-    });
 }
