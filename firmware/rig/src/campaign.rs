@@ -170,7 +170,7 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
 
 /// Groups whose figures also have keys of their own, which begin with the group's name: threads
 /// that share a pool, and programs whose region is mirrored to a medium.
-const APART: [&str; 2] = ["threads", "mirror"];
+const APART: [&str; 3] = ["threads", "mirror", "rtos"];
 
 /// The figures of a campaign: key and number.
 pub type Figures = BTreeMap<String, f64>;
