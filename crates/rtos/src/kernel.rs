@@ -906,8 +906,10 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             let last = usize::from(c.held) - 1;
             c.holds.swap(at, last);
             c.held = last as u8;
-            s.wake(object);
-            s.reschedule(self.port);
+            // Whoever lends its priority for this mutex waits for it.
+            if s.wake(object) {
+                s.reschedule(self.port);
+            }
         });
     }
 

@@ -276,6 +276,9 @@ fn memory(out: &mut Figures, machine: &str, said: &BTreeMap<u16, u16>) {
             put("heap_ram_per_resident", taken / (more - n) - 32.0);
         }
     }
+    if let Some(n) = of(RTOS_RAM_PER_THREAD) {
+        put("rtos_ram_per_thread", n);
+    }
     if let Some(n) = of(HEAP_RESIDENT_256) {
         put("heap_usable_256", n * 256.0 / taken);
     }

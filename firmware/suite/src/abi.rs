@@ -449,4 +449,6 @@ pub mod figure {
     pub const HEAP_RESIDENT_256: u16 = 4;
     /// Objects of 32 bytes in 8 KiB.
     pub const HEAP_RESIDENT_32_IN_8_KIB: u16 = 5;
+    /// Bytes of RAM of a thread of the kernel, the program's part of its stack left out.
+    pub const RTOS_RAM_PER_THREAD: u16 = 6;
 }

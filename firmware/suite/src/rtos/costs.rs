@@ -1,11 +1,11 @@
-//! What the kernel's calls cost: measured sections, each several times; the last figure counts.
+//! What the kernel's calls cost: measured sections, each several times; the highest figure counts.
 
-use crate::abi::section;
+use crate::abi::{figure, section};
 use crate::{Mapped, Scene, check, machine, ok};
 use nv_rtos::cortex_m::{Cortex, Masked, Stack};
 use nv_rtos::nvmem::Region;
 use nv_rtos::pmem_tx::Preempted;
-use nv_rtos::{Error, Thread, Until};
+use nv_rtos::{Error, Kernel, THREADS_MAX, Thread, Until};
 
 type Here = Scene<'static, machine::Model>;
 type Fram = Preempted<machine::Model, Masked>;
@@ -104,5 +104,7 @@ pub(super) fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
     let mut port = Cortex::new(&mut stacks);
     Plan::spawn(&kernel, places, &mut port, calls, goes_on);
     check!(scene, port.run(&kernel, None));
+    let each = size_of::<Kernel<'_, Plan>>() / THREADS_MAX + size_of::<Thread<Plan, u32>>();
+    scene.figure(figure::RTOS_RAM_PER_THREAD, each as u16);
     check!(scene, (0..2).all(|t| kernel.ended(t) == Some(Ok(()))));
 }
