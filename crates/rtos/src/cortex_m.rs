@@ -294,7 +294,8 @@ fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) ->
         assert!(N >= size_of::<F>() + frames, "a stack is too small");
     }
     let length = size_of::<F>().next_multiple_of(8);
-    // SAFETY: invariant "One core": the length was checked, and the stack is lent to the port for as
+    // SAFETY: invariant "One core": the length was checked, and the stack is lent to the port for
+    // as
     // long as the body lives.
     unsafe {
         let at = stack.0.as_mut_ptr().add(N - length);
