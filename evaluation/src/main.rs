@@ -9,6 +9,7 @@ mod merge;
 mod mirror;
 mod plot;
 mod report;
+mod rtos;
 mod threads;
 
 use anyhow::{Context, Result, bail};
@@ -112,6 +113,12 @@ const ALL: &[Evaluation] = &[
         about: "threads that share a pool: instructions of a step and of an iteration, memory, cuts with preemptions",
         exact: Some(threads::exact),
         measure: threads::all,
+    },
+    Evaluation {
+        name: "rtos",
+        about: "calls of the kernel on a Cortex-M4: instructions and stores; RAM of a thread; cuts of its threads",
+        exact: Some(rtos::exact),
+        measure: rtos::all,
     },
     Evaluation {
         name: "mirror",

@@ -37,6 +37,14 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "threads.",
     ),
     (
+        "Kernel",
+        "The calls of `nv-rtos` on a Cortex-M4. `step` is a turn of a loop of one empty step; `send` (8 bytes, a queue of 8 slots), \
+         `receive`, `give`, `take`, `event` (a flag is set) and `event_wait` are what the call adds to it. `switch` is from one \
+         thread's `yield_now` to where another one goes on, `delay` the record of a deadline that has come. `ram_per_thread` is the \
+         kernel's part and the thread's runtime, in bytes, without the program's part of the stack.",
+        "rtos.",
+    ),
+    (
         "Mirrors",
         "A step that changes 8 bytes of a struct of 64, by `nv-replay` over `nv-mirror`, and the whole struct stored by two other \
          crates.",
@@ -104,7 +112,9 @@ fn varies(key: &str) -> bool {
         "interrupts",
     ];
     let of_the_rig = |k: &str| {
-        ["machine.", "threads."].iter().any(|p| k.starts_with(p))
+        ["machine.", "threads.", "rtos."]
+            .iter()
+            .any(|p| k.starts_with(p))
             && k.split('.').any(|w| counts.contains(&w))
     };
     let of_suites = [

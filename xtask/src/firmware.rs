@@ -1,6 +1,6 @@
 //! `cargo xtask firmware`: the images of all machines.
 
-use crate::abi::{ARMV6M, MACHINES, MSP430, Machine};
+use crate::abi::{ARMV6M, MACHINES, MSP430, Machine, runs_on};
 use crate::project::{Project, has_sources, has_target, linker, nightly};
 use crate::run::{Step, cargo, cargo_nightly};
 use anyhow::{Context, Result, bail};
@@ -119,6 +119,10 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
     let images = project.package(IMAGES);
     let images = images.with_context(|| format!("no package {IMAGES}"))?;
     let groups = images.targets.iter().filter(|t| t.1 == "bin");
+    let runs = |t: &&(String, String, Vec<String>)| {
+        let group = t.0.strip_prefix(IMAGE);
+        group.is_none_or(|g| runs_on(g, m.name))
+    };
     let image = |program: &str| {
         let path = dir.join(program);
         let group = program.strip_prefix(IMAGE);
@@ -131,7 +135,7 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
             None => bail!("{} was not built", path.display()),
         }
     };
-    groups.map(|t| image(&t.0)).collect()
+    groups.filter(runs).map(|t| image(&t.0)).collect()
 }
 
 /// What the compiler takes a stack to be aligned to on MSP430, and what it is.

@@ -1,6 +1,6 @@
 //! The rig: every instruction of the machine code is cut, in an emulator.
 
-use crate::abi::{ARMV6M, MACHINES};
+use crate::abi::{ARMV6M, MACHINES, runs_on};
 use crate::figures::{Figures, read};
 use crate::firmware;
 use crate::project::{Project, has_program};
@@ -55,10 +55,12 @@ const BOOTS_EACH: f64 = 3_000.0;
 /// Cuts of `--long`.
 const CUTS_LONG: f64 = 1e7;
 const RIG: &str = "relume-rig";
-/// Cuts on each machine of threads that share a pool, and of programs whose region is mirrored.
-const APART_EACH: [(&str, &str, f64); 2] = [
+/// Cuts on each machine of threads that share a pool, of programs whose region is mirrored, and of
+/// threads of the kernel.
+const APART_EACH: [(&str, &str, f64); 3] = [
     ("threads", "threads", 30_000.0),
     ("mirror", "programs over a mirror", 30_000.0),
+    ("rtos", "threads of the kernel", 30_000.0),
 ];
 /// What runs the programs of several threads, too: of each machine.
 const QEMU: [(&str, &str); 2] = [("arm", "qemu-system-arm"), ("riscv", "qemu-system-riscv32")];
@@ -237,7 +239,7 @@ fn too_few(f: &Figures, long: bool) -> Option<String> {
         }
         all += cuts;
         let n = m.name;
-        for (group, what, least) in APART_EACH {
+        for (group, what, least) in APART_EACH.into_iter().filter(|a| runs_on(a.0, n)) {
             let cuts = f.get(&format!("{group}.{n}.cuts")).copied().unwrap_or(0.0);
             if cuts < least {
                 return Some(format!(
@@ -289,12 +291,12 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         let each = MACHINES.map(|m| f.get(&format!("{group}.{}.cuts", m.name)));
         each.into_iter().flatten().sum()
     };
-    let (threads, mirrored) = (of("threads"), of("mirror"));
+    let (threads, mirrored, kernel) = (of("threads"), of("mirror"), of("rtos"));
     let planted = f.get("machine.planted").copied().unwrap_or(0.0);
     let caught = f.get("machine.caught").copied().unwrap_or(0.0);
     Ok(format!(
         "{} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a pool, \
-         {mirrored} in programs over a mirror; {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
+         {mirrored} in programs over a mirror, {kernel} in threads of the kernel; {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
          instructions of threads as in QEMU: {}",
         sum("cuts"),
         sum("boots"),

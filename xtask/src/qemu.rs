@@ -5,7 +5,7 @@
 //! A kill counts when the scenario was running: the mailbox says that a boot has begun and that the
 //! scenario has not ended.
 
-use crate::abi::{ARM, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, source_line};
+use crate::abi::{ARM, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, runs_on, source_line};
 use crate::evaluate::package;
 use crate::firmware::{self, Image};
 use crate::project::{Project, has_program};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Kills in running programs, of each machine; ten times as many with `--long`.
 const KILLS: u32 = 200;
 /// The scenarios that can be made long, and for how many operations.
-const LONG: [(&str, &str); 17] = [
+const LONG: [(&str, &str); 18] = [
     ("nvmem", "superblock"),
     ("nvmem", "record"),
     ("nvmem", "loan"),
@@ -38,6 +38,7 @@ const LONG: [(&str, &str); 17] = [
     ("checkpoint-interrupt", "handler"),
     ("switch", "two_threads"),
     ("threads", "letters"),
+    ("rtos", "handover"),
 ];
 /// Planted bugs whose wrong state lasts long enough for a kill to meet it.
 const NOTICED: [u16; 2] = [1, 3];
@@ -199,7 +200,8 @@ fn campaign(
 ) -> Result<Count> {
     let mut count = Count::default();
     let mut random = Random(u64::from(e.file) ^ 0x9E37_79B9_7F4A_7C15);
-    let each = wanted.div_ceil(LONG.len() as u32);
+    let long = LONG.map(|s| runs_on(s.0, e.machine.name).then_some(s));
+    let each = wanted.div_ceil(long.iter().flatten().count() as u32);
     let path = project
         .target
         .join(format!("xtask/qemu-{}.bin", e.machine.name));
@@ -218,7 +220,7 @@ fn campaign(
             path: path.clone(),
         })
     };
-    for (group, name) in LONG {
+    for (group, name) in long.into_iter().flatten() {
         let whole = || format!("{}/{group}/{name}", e.machine.name);
         let found = system(group, name, 0)?
             .run(each, &mut random, &mut count)

@@ -151,6 +151,11 @@ pub(crate) fn damaged(_: TagError) -> pmem_tx::Error {
     abort(code::DAMAGED)
 }
 
+/// The number of a thread's last commit.
+fn last_of(threads: &[Control]) -> impl Fn(u32) -> Option<u32> {
+    |owner| threads.get(owner as usize).map(|c| c.swept)
+}
+
 impl<M: Model> State<'_, M> {
     fn control(&mut self, t: usize) -> &mut Control {
         // Never out of range: a thread's number comes from the kernel.
@@ -158,9 +163,6 @@ impl<M: Model> State<'_, M> {
     }
     fn all(&self) -> &[Control] {
         self.threads.get(..self.count).unwrap_or(&[])
-    }
-    fn numbers(&self) -> [u32; THREADS_MAX] {
-        self.threads.map(|c| c.swept)
     }
 
     /// The clock.
@@ -179,7 +181,8 @@ impl<M: Model> State<'_, M> {
 
     /// The committed state of a word.
     pub fn get(&self, word: u16) -> Result<u8, pmem_tx::Error> {
-        self.store.get(word, &self.numbers()).map_err(damaged)
+        let last = last_of(&self.threads);
+        self.store.get(word, last).map_err(damaged)
     }
 
     // Operations.
@@ -222,6 +225,17 @@ impl<M: Model> State<'_, M> {
         Ok(&mut o.change)
     }
 
+    /// The `i`-th operation of a thread's step.
+    fn operation(&mut self, t: usize, i: usize) -> Option<Operation> {
+        self.control(t).operations().get(i).copied()
+    }
+
+    /// Changes a word at once.
+    fn publish(&mut self, word: u16, state: u8) -> Result<(), pmem_tx::Error> {
+        let last = last_of(&self.threads);
+        self.store.publish(word, state, last).map_err(damaged)
+    }
+
     /// The state after an operation. `behind` counts the messages of this step before it.
     fn after(&self, o: &Operation, behind: u8) -> Result<u8, pmem_tx::Error> {
         let old = self.get(o.word)?;
@@ -235,29 +249,20 @@ impl<M: Model> State<'_, M> {
 
     // Queues.
 
-    /// The oldest and the newest ticket of the messages in a queue.
-    fn tickets(&self, object: u8) -> Result<Option<(u8, u8)>, pmem_tx::Error> {
-        let mut found: Option<(u8, u8)> = None;
+    fn next_ticket(&self, object: u8) -> Result<u8, pmem_tx::Error> {
+        let mut found = Tickets::default();
         for word in self.words(object) {
-            let state = self.get(word)?;
-            if state & FULL == 0 {
-                continue;
-            }
-            let t = state & !FULL;
-            let (oldest, newest) = found.unwrap_or((t, t));
-            found = Some((
-                if is_before(t, oldest) { t } else { oldest },
-                if is_before(newest, t) { t } else { newest },
-            ));
+            found.see(self.get(word)?);
         }
-        Ok(found)
+        let newest = found.ends.map_or(TICKETS - 1, |(_, newest)| newest);
+        Ok((newest + 1) % TICKETS)
     }
 
-    fn next_ticket(&self, object: u8) -> Result<u8, pmem_tx::Error> {
-        let newest = self
-            .tickets(object)?
-            .map_or(TICKETS - 1, |(_, newest)| newest);
-        Ok((newest + 1) % TICKETS)
+    /// The slots of a queue that are reserved or claimed: a bit for each, from that of `first` on.
+    fn in_use(&self, object: u8, first: u16) -> u32 {
+        let operations = self.all().iter().flat_map(Control::operations);
+        let mine = operations.filter(|o| o.object == object);
+        mine.fold(0, |all, o| all | 1 << (o.word.wrapping_sub(first) & 31))
     }
 
     /// The words of an object.
@@ -270,16 +275,21 @@ impl<M: Model> State<'_, M> {
     pub fn free_slot(&self, object: u8) -> Result<Option<u16>, pmem_tx::Error> {
         let mut free = None;
         let mut reserved = 0u8;
-        for word in self.words(object) {
-            let empty = self.get(word)? & FULL == 0;
-            let taken = self.pending(word).next().is_some();
+        let mut found = Tickets::default();
+        let words = self.words(object);
+        let in_use = self.in_use(object, words.start);
+        for word in words.clone() {
+            let state = self.get(word)?;
+            let empty = state & FULL == 0;
+            found.see(state);
+            let taken = in_use >> (word - words.start) & 1 != 0;
             if taken && !planted!("nv-rtos/reserved-slot-given-away") {
                 reserved += u8::from(empty);
             } else if empty {
                 free = free.or(Some(word));
             }
         }
-        if let Some((oldest, newest)) = self.tickets(object)? {
+        if let Some((oldest, newest)) = found.ends {
             let span = newest.wrapping_sub(oldest) % TICKETS;
             let laps = span + reserved + 1 >= TICKETS / 2;
             if laps && !planted!("nv-rtos/tickets-lap") {
@@ -292,9 +302,11 @@ impl<M: Model> State<'_, M> {
     /// The slot of the oldest message that nobody has claimed.
     pub fn oldest_slot(&self, object: u8) -> Result<Option<u16>, pmem_tx::Error> {
         let mut found: Option<(u16, u8)> = None;
-        for word in self.words(object) {
+        let words = self.words(object);
+        let in_use = self.in_use(object, words.start);
+        for word in words.clone() {
             let state = self.get(word)?;
-            let claimed = self.pending(word).next().is_some();
+            let claimed = in_use >> (word - words.start) & 1 != 0;
             if state & FULL == 0 || claimed && !planted!("nv-rtos/claims-ignored") {
                 continue;
             }
@@ -355,13 +367,14 @@ impl<M: Model> State<'_, M> {
 
     /// Stores who holds the mutexes of a thread, before the thread commits anything under them.
     fn store_owners(&mut self, t: usize) -> Result<(), pmem_tx::Error> {
-        let c = *self.control(t);
-        for h in c.holds().iter().filter(|h| h.locked) {
+        let mut next = 0;
+        while let Some(h) = self.control(t).holds().get(next).copied() {
+            next += 1;
             let word = self.words(h.object).start;
             let mine = t as u8 + 1;
-            if self.get(word)? != mine && !planted!("nv-rtos/owner-not-stored") {
-                let numbers = self.numbers();
-                self.store.publish(word, mine, &numbers).map_err(damaged)?;
+            let other = h.locked && self.get(word)? != mine;
+            if other && !planted!("nv-rtos/owner-not-stored") {
+                self.publish(word, mine)?;
             }
         }
         Ok(())
@@ -369,21 +382,24 @@ impl<M: Model> State<'_, M> {
 
     // Scheduling.
 
-    /// Makes the threads ready that wait for an object.
-    pub fn wake(&mut self, object: u8) {
+    /// Makes the threads ready that wait for an object. Whether there was one.
+    pub fn wake(&mut self, object: u8) -> bool {
         if planted!("nv-rtos/missed-wake-up") {
-            return;
+            return false;
         }
-        self.wake_if(|status| matches!(status, Status::Waiting { object: o, .. } if o == object));
+        self.wake_if(|status| matches!(status, Status::Waiting { object: o, .. } if *o == object))
     }
 
-    fn wake_if(&mut self, wakes: impl Fn(Status) -> bool) {
+    fn wake_if(&mut self, wakes: impl Fn(&Status) -> bool) -> bool {
+        let mut woke = false;
         for t in 0..self.count {
-            if wakes(self.control(t).status) {
+            if wakes(&self.control(t).status) {
                 self.control(t).status = Status::Ready;
                 self.move_to_back(t);
+                woke = true;
             }
         }
+        woke
     }
 
     fn move_to_back(&mut self, t: usize) {
@@ -500,6 +516,26 @@ fn is_before(a: u8, b: u8) -> bool {
     distance != 0 && distance < TICKETS / 2
 }
 
+/// The oldest and the newest ticket of the messages in a queue.
+#[derive(Default)]
+struct Tickets {
+    ends: Option<(u8, u8)>,
+}
+
+impl Tickets {
+    fn see(&mut self, state: u8) {
+        if state & FULL == 0 {
+            return;
+        }
+        let t = state & !FULL;
+        let (oldest, newest) = self.ends.unwrap_or((t, t));
+        self.ends = Some((
+            if is_before(t, oldest) { t } else { oldest },
+            if is_before(newest, t) { t } else { newest },
+        ));
+    }
+}
+
 /// The sequence numbers of the threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sequence {
@@ -578,7 +614,7 @@ impl<'m, S: System> Kernel<'m, S> {
         if blank {
             store = Store::format(rest, words, seq_bits)?;
             for spec in S::OBJECTS.iter().filter(|s| s.initial != 0) {
-                store.publish(spec.word, spec.initial, &[0; THREADS_MAX])?;
+                store.publish(spec.word, spec.initial, |_| Some(0))?;
             }
             superblock::finish(&mut head, &mine);
         } else {
@@ -640,8 +676,8 @@ impl<'m, S: System> Kernel<'m, S> {
     pub fn tick(&self, port: &dyn Port) {
         self.section(|s| {
             let now = s.now(port);
-            let due = |status| matches!(status, Status::Waiting { until, .. } if until <= now);
-            if s.all().iter().any(|c| due(c.status)) {
+            let due = |s: &Status| matches!(s, Status::Waiting { until, .. } if *until <= now);
+            if s.all().iter().any(|c| due(&c.status)) {
                 // A clock that is damaged stops the sleepers: each finds it again itself.
                 let _ = s.reach(now);
                 s.wake_if(due);
@@ -697,8 +733,7 @@ impl<S: System> Isr<'_, '_, S> {
             let Some(new) = f(old) else {
                 return Ok(false);
             };
-            let numbers = s.numbers();
-            s.store.publish(word, new, &numbers).map_err(damaged)?;
+            s.publish(word, new)?;
             s.keep_set(usize::MAX, word, set);
             s.wake(object);
             s.reschedule(self.port);
@@ -871,8 +906,10 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             let last = usize::from(c.held) - 1;
             c.holds.swap(at, last);
             c.held = last as u8;
-            s.wake(object);
-            s.reschedule(self.port);
+            // Whoever lends its priority for this mutex waits for it.
+            if s.wake(object) {
+                s.reschedule(self.port);
+            }
         });
     }
 
@@ -977,21 +1014,23 @@ impl<S: System> Token for Sys<'_, '_, S> {
 impl<M: Model> State<'_, M> {
     /// Stages the operations of a thread's step: points 1 and 2.
     fn stage(&mut self, t: usize, stamp: Stamp, seq: &Sequence) -> Result<(), pmem_tx::Error> {
-        let c = *self.control(t);
-        self.reach(c.read).map_err(damaged)?;
+        let (read, swept) = (self.control(t).read, self.control(t).swept);
+        self.reach(read).map_err(damaged)?;
         if !planted!("nv-rtos/no-sweep") {
-            self.store.sweep(stamp, c.swept).map_err(damaged)?;
+            self.store.sweep(stamp, swept).map_err(damaged)?;
         }
         // What is staged now is in doubt, also behind numbers that were used without a join.
         self.control(t).swept = seq.before(stamp.sequence);
-        let numbers = self.numbers();
-        for (i, o) in c.operations().iter().enumerate() {
+        let mut next = 0;
+        while let Some(o) = self.operation(t, next) {
             let of_queue = |p: &&Operation| p.object == o.object && p.change == Change::Fill;
-            let behind = c.operations().iter().take(i).filter(of_queue).count();
-            let state = self.after(o, behind as u8)?;
-            self.store
-                .set(o.word, stamp, state, &numbers)
-                .map_err(damaged)?;
+            let before = self.control(t).operations().iter().take(next);
+            let behind = before.filter(of_queue).count();
+            let state = self.after(&o, behind as u8)?;
+            let last = last_of(&self.threads);
+            let set = self.store.set(o.word, stamp, state, last);
+            set.map_err(damaged)?;
+            next += 1;
         }
         Ok(())
     }
@@ -1000,30 +1039,34 @@ impl<M: Model> State<'_, M> {
     fn committed(&mut self, t: usize, stamp: Stamp, port: &dyn Port) {
         let c = self.control(t);
         (c.swept, c.unswept) = (stamp.sequence, 0);
-        let c = *c;
-        for o in c.operations() {
+        let mut next = 0;
+        let mut woke = false;
+        while let Some(o) = self.operation(t, next) {
             if let Change::Bits { set, .. } = o.change {
                 self.keep_set(t, o.word, set);
             }
-            self.wake(o.object);
+            woke |= self.wake(o.object);
+            next += 1;
         }
         self.control(t).len = 0;
-        if !c.operations().is_empty() && !planted!("nv-rtos/no-preemption-after-a-commit") {
+        if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
             self.reschedule(port);
         }
     }
 
     /// The thread's step is undone: its claims end.
     fn abandon(&mut self, t: usize, port: &dyn Port) {
-        let c = *self.control(t);
         if planted!("nv-rtos/claims-kept-after-an-abort") {
             return;
         }
-        self.control(t).len = 0;
-        for o in c.operations() {
-            self.wake(o.object);
+        let mut next = 0;
+        let mut woke = false;
+        while let Some(o) = self.operation(t, next) {
+            woke |= self.wake(o.object);
+            next += 1;
         }
-        if c.len > 0 {
+        self.control(t).len = 0;
+        if woke {
             self.reschedule(port);
         }
     }

@@ -1,8 +1,15 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "cortex-m"), forbid(unsafe_code))]
+#![deny(unsafe_code)]
 
+#[cfg(all(feature = "cortex-m", target_arch = "arm", target_os = "none"))]
+#[allow(unsafe_code)]
+pub mod cortex_m;
+#[cfg(all(feature = "cortex-m", target_arch = "arm", target_os = "none"))]
+#[allow(unsafe_code)]
+mod cortex_m_switch;
 mod error;
 mod kernel;
 mod objects;

@@ -125,8 +125,8 @@ impl<'m, M: Model> Store<'m, M> {
     }
 
     /// The committed state of a word.
-    pub fn get(&self, word: u16, numbers: &[u32]) -> Result<u8, TagError> {
-        let last = |owner: u32| numbers.get(owner as usize).copied();
+    #[inline(always)]
+    pub fn get(&self, word: u16, last: impl Fn(u32) -> Option<u32>) -> Result<u8, TagError> {
         let state = match &self.tags {
             Tags::Words(t) => t.get(word.into(), last)?,
             Tags::Cells(t) => t.get(word.into(), last)?.into(),
@@ -140,15 +140,18 @@ impl<'m, M: Model> Store<'m, M> {
         word: u16,
         stamp: Stamp,
         state: u8,
-        numbers: &[u32],
+        last: impl Fn(u32) -> Option<u32>,
     ) -> Result<(), TagError> {
-        let last = |owner: u32| numbers.get(owner as usize).copied();
         each!(&mut self.tags, t => t.set(word.into(), stamp, state.into(), last))
     }
 
     /// Changes a state at once.
-    pub fn publish(&mut self, word: u16, state: u8, numbers: &[u32]) -> Result<(), TagError> {
-        let last = |owner: u32| numbers.get(owner as usize).copied();
+    pub fn publish(
+        &mut self,
+        word: u16,
+        state: u8,
+        last: impl Fn(u32) -> Option<u32>,
+    ) -> Result<(), TagError> {
         each!(&mut self.tags, t => t.publish(word.into(), state.into(), last))
     }
 

@@ -5,4 +5,4 @@
 mod start;
 
 #[cfg(all(target_os = "none", target_arch = "arm"))]
-pub use start::clean;
+pub use start::{Vector, clean, no_threads, vectors};

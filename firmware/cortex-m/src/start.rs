@@ -11,7 +11,7 @@ unsafe extern "C" {
 
 /// An entry of the vector table.
 #[repr(C)]
-union Vector {
+pub union Vector {
     stack: *const u8,
     reset: unsafe extern "C" fn() -> !,
     handler: extern "C" fn(),
@@ -28,37 +28,37 @@ const SVCALL: Vector = Vector {
     svcall: machine::svcall::<()>,
 };
 
-/// What changes threads. A Cortex-M0 has no program with several.
-#[cfg(target_abi = "eabihf")]
-const PENDSV: Vector = Vector {
-    svcall: machine::pendsv,
-};
-#[cfg(not(target_abi = "eabihf"))]
-const PENDSV: Vector = FAULT;
+/// The handler of PendSV in programs without threads.
+///
+/// # Safety
+/// Only the core calls it.
+pub unsafe extern "C" fn no_threads() {
+    fault()
+}
 
-/// The system's vectors; no other interrupt is ever enabled.
-#[unsafe(no_mangle)]
-#[unsafe(link_section = ".vectors")]
-static VECTORS: [Vector; 16] = [
-    Vector {
-        stack: &raw const _stack_top,
-    },
-    Vector { reset },
-    FAULT,
-    FAULT,
-    FAULT,
-    FAULT,
-    FAULT,
-    NONE,
-    NONE,
-    NONE,
-    NONE,
-    SVCALL,
-    FAULT,
-    NONE,
-    PENDSV,
-    Vector { handler: systick },
-];
+/// The system's vectors, with what changes threads; no other interrupt is ever enabled.
+pub const fn vectors(pendsv: unsafe extern "C" fn()) -> [Vector; 16] {
+    [
+        Vector {
+            stack: &raw const _stack_top,
+        },
+        Vector { reset },
+        FAULT,
+        FAULT,
+        FAULT,
+        FAULT,
+        FAULT,
+        NONE,
+        NONE,
+        NONE,
+        NONE,
+        SVCALL,
+        FAULT,
+        NONE,
+        Vector { svcall: pendsv },
+        Vector { handler: systick },
+    ]
+}
 
 // The FPU first, if there is one, because compiled code may use it; then RAM, as a program finds
 // it. In instructions of all Cortex-M.

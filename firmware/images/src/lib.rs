@@ -3,7 +3,7 @@
 #![cfg_attr(target_os = "none", no_std)]
 
 #[cfg(all(target_os = "none", target_arch = "arm"))]
-pub use relume_firmware_arm::clean;
+pub use relume_firmware_arm::{Vector, clean, no_threads, vectors};
 #[cfg(target_arch = "msp430")]
 pub use relume_firmware_msp430::clean;
 #[cfg(all(target_os = "none", target_arch = "riscv32"))]
@@ -11,30 +11,34 @@ pub use relume_firmware_riscv::clean;
 
 /// Makes a program of a group of scenarios. With `clean` before it, the stack and the registers are
 /// zero first: what a program has not written is in its checkpoints, too, and the rig wants it to
-/// be the same in each boot.
+/// be the same in each boot. With `pendsv` behind it, that is what changes threads on a Cortex-M4.
 #[macro_export]
 macro_rules! image {
     (clean $group:expr) => {
-        /// What start-up calls.
-        #[cfg(target_os = "none")]
-        #[unsafe(no_mangle)]
-        extern "C" fn image() -> ! {
+        $crate::image! { @ {
             extern "C" fn run() -> ! {
                 relume_suite::machine::boot($group)
             }
             // SAFETY: nothing on the stack is used any more.
             unsafe { $crate::clean(run) }
-        }
-        #[cfg(not(target_os = "none"))]
-        fn main() {}
+        } $crate::no_threads }
     };
     ($group:expr) => {
+        $crate::image! { @ { relume_suite::machine::boot($group) } $crate::no_threads }
+    };
+    ($group:expr, pendsv: $pendsv:ident) => {
+        $crate::image! { @ { relume_suite::machine::boot($group) } relume_suite::machine::$pendsv }
+    };
+    (@ $main:block $pendsv:path) => {
         /// What start-up calls.
         #[cfg(target_os = "none")]
         #[unsafe(no_mangle)]
-        extern "C" fn image() -> ! {
-            relume_suite::machine::boot($group)
-        }
+        extern "C" fn image() -> ! $main
+        /// What the core reads first.
+        #[cfg(all(target_os = "none", target_arch = "arm"))]
+        #[unsafe(no_mangle)]
+        #[unsafe(link_section = ".vectors")]
+        static VECTORS: [$crate::Vector; 16] = $crate::vectors($pendsv);
         #[cfg(not(target_os = "none"))]
         fn main() {}
     };

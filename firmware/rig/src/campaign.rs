@@ -170,7 +170,7 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
 
 /// Groups whose figures also have keys of their own, which begin with the group's name: threads
 /// that share a pool, and programs whose region is mirrored to a medium.
-const APART: [&str; 2] = ["threads", "mirror"];
+const APART: [&str; 3] = ["threads", "mirror", "rtos"];
 
 /// The figures of a campaign: key and number.
 pub type Figures = BTreeMap<String, f64>;
@@ -275,6 +275,9 @@ fn memory(out: &mut Figures, machine: &str, said: &BTreeMap<u16, u16>) {
         if let Some(more) = of(HEAP_RESIDENT_32_IN_8_KIB) {
             put("heap_ram_per_resident", taken / (more - n) - 32.0);
         }
+    }
+    if let Some(n) = of(RTOS_RAM_PER_THREAD) {
+        put("rtos_ram_per_thread", n);
     }
     if let Some(n) = of(HEAP_RESIDENT_256) {
         put("heap_usable_256", n * 256.0 / taken);

@@ -94,6 +94,11 @@ pub const MSP430: Machine = Machine {
     unit: 2,
 };
 
+/// Whether a machine runs a group of scenarios. The kernel needs a port, which not all have.
+pub fn runs_on(group: &str, machine: &str) -> bool {
+    !group.starts_with("rtos") || machine == ARM.name
+}
+
 /// All machines.
 pub const MACHINES: [Machine; 3] = [ARM, RISCV, MSP430];
 
@@ -184,6 +189,8 @@ pub const FILES: &[&str] = &[
     "suite/src/switch.rs",
     "suite/src/threads.rs",
     "suite/src/mirror.rs",
+    "suite/src/rtos.rs",
+    "suite/src/rtos/costs.rs",
 ];
 
 /// The failure code of a line: its file's number in [`FILES`] times 2048, and the line.
@@ -283,6 +290,26 @@ pub mod section {
         TURN = 33 "turn";
         /// A step that sends a message of 8 bytes, executed, and the message taken by the outlet.
         SEND = 34 "send";
+        /// One turn of a kernel's thread: a loop of one step that does nothing.
+        RTOS_STEP = 160 "rtos_step";
+        /// The same, and a message of 8 bytes is sent.
+        RTOS_SEND = 161 "rtos_send";
+        /// The same, and one is received.
+        RTOS_RECEIVE = 162 "rtos_receive";
+        /// The same, and a semaphore is given.
+        RTOS_GIVE = 163 "rtos_give";
+        /// The same, and it is taken.
+        RTOS_TAKE = 164 "rtos_take";
+        /// The same, and a flag of an event group is set.
+        RTOS_EVENT = 165 "rtos_event";
+        /// The same, and a flag that is set is waited for.
+        RTOS_EVENT_WAIT = 166 "rtos_event_wait";
+        /// A mutex is locked and given back.
+        RTOS_LOCK_UNLOCK = 167 "rtos_lock_unlock";
+        /// A deadline is recorded. It has come.
+        RTOS_DELAY = 168 "rtos_delay";
+        /// A thread lets another one run, which goes on.
+        RTOS_SWITCH = 169 "rtos_switch";
         /// A heap of 1 KiB is formatted, with a save just in time.
         HEAP_FORMAT = 50 "heap_format";
         /// It is opened: nothing but its root is there.
@@ -422,4 +449,6 @@ pub mod figure {
     pub const HEAP_RESIDENT_256: u16 = 4;
     /// Objects of 32 bytes in 8 KiB.
     pub const HEAP_RESIDENT_32_IN_8_KIB: u16 = 5;
+    /// Bytes of RAM of a thread of the kernel, the program's part of its stack left out.
+    pub const RTOS_RAM_PER_THREAD: u16 = 6;
 }

@@ -38,6 +38,7 @@ pub mod nvmem;
 pub mod objects;
 pub mod planted;
 pub mod replay;
+pub mod rtos;
 mod scene;
 pub mod switch;
 pub mod threads;
@@ -172,7 +173,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 27] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 29] {
     [
         nvmem::group(),
         tx::group(),
@@ -199,6 +200,8 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 27] {
         checkpoint::interrupt_group(),
         switch::group(),
         threads::group(),
+        rtos::group(),
+        rtos::costs_group(),
         mirror::group(),
         planted::group(),
     ]

@@ -58,7 +58,31 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 28] = [
+pub const BUGS: [Bug; 31] = [
+    Bug {
+        number: crate::rtos::REGISTER_LOST,
+        group: "rtos",
+        scenario: "handover",
+        what: "a handler that loses a register of a thread of the kernel",
+        on: &["arm"],
+        both: false,
+    },
+    Bug {
+        number: crate::rtos::TOLD,
+        group: "rtos",
+        scenario: "handover",
+        what: "a thread of the kernel tells of a turn before it is committed",
+        on: &["arm"],
+        both: false,
+    },
+    Bug {
+        number: crate::rtos::UNMASKED,
+        group: "rtos",
+        scenario: "handover",
+        what: "a kernel whose critical sections mask the switch, and not the timer",
+        on: &["arm"],
+        both: false,
+    },
     Bug {
         number: crate::switch::REGISTER_LOST,
         group: "switch",

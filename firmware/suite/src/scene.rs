@@ -27,6 +27,16 @@ impl<'s, M: Mapped> Scene<'s, M> {
     pub fn new(region: Region<'s, M>) -> Self {
         Scene {
             region: Some(region),
+            ..Self::anywhere()
+        }
+    }
+
+    /// A scene without the region, for code that is given no scene: the body of a step, a handler.
+    #[cfg(target_os = "none")]
+    #[inline(always)]
+    pub fn anywhere() -> Self {
+        Scene {
+            region: None,
             mailbox: crate::mailbox::on::Handle(core::marker::PhantomData),
         }
     }
@@ -105,13 +115,7 @@ impl<'s, M: Mapped> Scene<'s, M> {
     #[inline(always)]
     pub fn next_section_anywhere(section: u16) {
         #[cfg(target_os = "none")]
-        Self::next_section(
-            &Scene {
-                region: None,
-                mailbox: crate::mailbox::on::Handle(core::marker::PhantomData),
-            },
-            section,
-        );
+        Self::anywhere().next_section(section);
         #[cfg(not(target_os = "none"))]
         let _ = section;
     }

@@ -1,0 +1,225 @@
+//! Two threads of the kernel of `nv-rtos`, a queue and a semaphore, preempted anywhere.
+//!
+//! ```text
+//!   producer                  ROOM: semaphore          consumer
+//!   takes one  <------------- 2, at first  <---------- gives one
+//!   sends n    -------------> QUEUE: 2 slots --------> receives n, and keeps the sum
+//! ```
+//!
+//! Both threads have one priority, and each tick of the timer ends a time slice. Each turn is one
+//! step: it takes and sends, or receives and gives, at once. At the beginning of a turn the turn
+//! before is committed, and the mailbox gets its number. So after a cut:
+//!
+//! - each thread has done as many turns as the mailbox says of it, or one more;
+//! - messages come once each, in order, and none before its turn is committed;
+//! - the producer is at most two turns ahead;
+//! - when both have ended, the queue is empty and the semaphore has two.
+//!
+//! There is a port for some machines: see [`runs_on`](crate::abi::runs_on).
+
+use crate::{Group, Mapped, Scenario};
+
+/// The scenarios of the image `rtos`.
+pub const fn group<M: Mapped>() -> Group<M> {
+    const {
+        Group {
+            name: "rtos",
+            primitive: "nv-rtos",
+            scenarios: &[Scenario::preempted("handover", BYTES, machine::handover)],
+        }
+    }
+}
+
+/// What the kernel's calls cost.
+pub const fn costs_group<M: Mapped>() -> Group<M> {
+    const {
+        Group {
+            name: "rtos-costs",
+            primitive: "nv-rtos",
+            scenarios: &[Scenario::measuring("measure", 2048, costs::measure)],
+        }
+    }
+}
+
+/// The argument of a planted bug: a timer's handler that forgets a register of the thread that it
+/// interrupts.
+pub(crate) const REGISTER_LOST: u16 = 25;
+/// A turn is told before it is committed.
+pub(crate) const TOLD: u16 = 26;
+/// Sections keep away the switch, but not the timer's handler.
+pub(crate) const UNMASKED: u16 = 27;
+
+const BYTES: usize = 1024;
+
+#[cfg(all(target_os = "none", target_abi = "eabihf"))]
+mod costs;
+
+/// Where there is a port.
+#[cfg(all(target_os = "none", target_abi = "eabihf"))]
+mod machine {
+    use super::{REGISTER_LOST, TOLD, UNMASKED};
+    use crate::abi::cell;
+    use crate::{Mapped, Scene, check, machine, ok};
+    use core::arch::asm;
+    use nv_rtos::cortex_m::{Cortex, Masked, Stack, systick};
+    use nv_rtos::nvmem::Region;
+    use nv_rtos::pmem_tx::{Preempted, Section};
+    use nv_rtos::{Error, Thread};
+
+    /// The mailbox's cells: how many turns of each thread are committed.
+    const SENT: u16 = 0;
+    const RECEIVED: u16 = 1;
+
+    type Here = Scene<'static, machine::Model>;
+
+    /// The port's section, unless a planted bug wants another one.
+    enum Sections {}
+    // SAFETY: the port's section.
+    unsafe impl Section for Sections {
+        #[inline(always)]
+        fn with<R>(f: impl FnOnce() -> R) -> R {
+            match Here::anywhere().argument() {
+                UNMASKED => less_urgent(f),
+                _ => Masked::with(f),
+            }
+        }
+    }
+
+    /// A planted bug: masks PendSV, and nothing that is more urgent.
+    fn less_urgent<R>(f: impl FnOnce() -> R) -> R {
+        const URGENT: u32 = 0xC0;
+        // SAFETY: BASEPRI, which nothing else uses.
+        unsafe {
+            let before: u32;
+            asm!("mrs {0}, basepri", "msr basepri, {1}", out(reg) before, in(reg) URGENT);
+            let r = f();
+            asm!("msr basepri, {0}", "isb", in(reg) before);
+            r
+        }
+    }
+    type Fram = Preempted<machine::Model, Sections>;
+
+    nv_rtos::system! {
+        /// What this scenario runs.
+        Plan on Fram;
+        table { bytes: 32, outbox_bytes: 0, seq_bits: 8 }
+        objects {
+            ROOM: Semaphore = (2, 2);
+            QUEUE: Queue<[u32; 2], 2>;
+        }
+        threads {
+            producer(u32 = 0): 1;
+            consumer([u32; 2] = [0; 2]): 1;
+        }
+    }
+
+    /// A thread begins a turn: so many are committed.
+    fn tell(of: u16, done: u32) {
+        let scene = Here::anywhere();
+        let (told, done) = (scene.read_cell(of), done as u16);
+        check!(scene, told == done || told + 1 == done);
+        if told != done {
+            scene.write_cell(of, done);
+        }
+    }
+
+    fn produce(th: &mut Thread<Plan, u32>, turns: u32) -> Result<(), Error> {
+        th.each_step(0..turns, (), |sys, count, i, ()| {
+            tell(SENT, i);
+            let scene = Here::anywhere();
+            check!(scene, *count.get(sys) == i);
+            check!(scene, i <= u32::from(scene.read_cell(RECEIVED)) + 3);
+            ROOM.take(sys)?;
+            *count.get_mut(sys)? = i + 1;
+            QUEUE.send(sys, [i, !i])?;
+            if scene.argument() == TOLD {
+                tell(SENT, i + 1);
+            }
+            Ok(())
+        })?;
+        tell(SENT, turns);
+        th.join(Plan::consumer())?;
+        let left = th.step((), |sys, _, ()| {
+            ROOM.take(sys)?;
+            ROOM.take(sys)?;
+            Ok(u32::from(
+                ROOM.try_take(sys)? || QUEUE.try_receive(sys)?.is_some(),
+            ))
+        })?;
+        check!(Here::anywhere(), left == 0);
+        Ok(())
+    }
+
+    fn consume(th: &mut Thread<Plan, [u32; 2]>, turns: u32) -> Result<(), Error> {
+        th.each_step(0..turns, (), |sys, sum, i, ()| {
+            tell(RECEIVED, i);
+            let scene = Here::anywhere();
+            let [n, not] = QUEUE.receive(sys)?;
+            check!(scene, n == i && not == !i);
+            check!(scene, i <= u32::from(scene.read_cell(SENT)));
+            let sum = sum.get_mut(sys)?;
+            check!(scene, sum[0] == i);
+            *sum = [i + 1, sum[1].wrapping_add(n * 3)];
+            ROOM.give(sys)
+        })?;
+        tell(RECEIVED, turns);
+        let sum = th.step((), |sys, sum, ()| Ok(sum.get(sys)[1]))?;
+        let all = turns.wrapping_mul(turns.wrapping_sub(1)) / 2;
+        check!(Here::anywhere(), turns > 1000 || sum == all.wrapping_mul(3));
+        Ok(())
+    }
+
+    fn on_tick() {
+        if Here::anywhere().argument() == REGISTER_LOST {
+            // SAFETY: a planted bug. The core has stacked r0 of the interrupted thread there.
+            unsafe {
+                let frame: *mut u32;
+                asm!("mrs {0}, psp", out(reg) frame);
+                frame.write_volatile(frame.read_volatile() ^ 1);
+            }
+        }
+        systick();
+    }
+
+    pub(super) fn handover<M: Mapped>(scene: &mut Scene<'_, M>) {
+        let region = scene.region();
+        let (base, end) = (region.base(), region.base().wrapping_add(region.len()));
+        // SAFETY: the same memory. The region itself is not used any more.
+        let region = ok!(scene, unsafe { Region::<Fram>::from_raw(base, end) });
+        let turns = scene.rounds(3).into();
+        let (kernel, mut threads) = ok!(scene, Plan::open(region));
+        let (places, _) = ok!(scene, threads.share());
+        let mut stacks = [const { Stack::<2048>::NEW }; 2];
+        let mut port = Cortex::new(&mut stacks);
+        Plan::spawn(
+            &kernel,
+            places,
+            &mut port,
+            |th| produce(th, turns),
+            |th| consume(th, turns),
+        );
+        machine::on_tick(on_tick);
+        scene.write_cell(cell::OPEN - cell::OWN, 1);
+        let ran = port.run(&kernel, None);
+        scene.write_cell(cell::OPEN - cell::OWN, 0);
+        check!(scene, ran);
+        check!(scene, (0..2).all(|t| kernel.ended(t) == Some(Ok(()))));
+        check!(scene, u32::from(scene.read_cell(SENT)) == turns);
+        check!(scene, u32::from(scene.read_cell(RECEIVED)) == turns);
+    }
+}
+
+/// Where there is none.
+#[cfg(not(all(target_os = "none", target_abi = "eabihf")))]
+mod machine {
+    use crate::{Mapped, Scene};
+
+    pub(super) fn handover<M: Mapped>(scene: &mut Scene<'_, M>) {
+        let code = const { crate::code(file!(), line!()) };
+        scene.fail(code, "the kernel has no port for this machine")
+    }
+}
+#[cfg(not(all(target_os = "none", target_abi = "eabihf")))]
+mod costs {
+    pub(super) use super::machine::handover as measure;
+}
