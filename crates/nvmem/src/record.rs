@@ -28,7 +28,8 @@
 //!
 //! 1. Erase the next bank if no slot is free (flash only).
 //! 2. Program every bit of the slot's begin word (flash only).
-//! 3. Write the content; the CRC is in its last word.
+//! 3. Write the content; the CRC is in its last word. At the first write of a boot, erase the other
+//!    bank that holds no slot that counts, if there is one (flash only).
 //! 4. Write the commit marker, then its confirmation (flash only).
 //! 5. Flush.
 //!
@@ -37,20 +38,35 @@
 //! - The newest slot with a correct CRC and, on flash, a commit marker counts. A torn slot does
 //!   not, so the previous value counts. If the marker was begun, the content is complete and
 //!   stable. If the confirmation was begun, the marker is too.
-//! - A boot that does not find both words, or finds a torn slot or bank, is in doubt. It writes the
-//!   value again before it returns it. The program acts only on a value that no later boot can
-//!   judge differently.
+//! - A boot that does not find both words, or finds a torn slot, or a bank without a slot that
+//!   counts, is in doubt. It writes the value again before it returns it. The program acts only on a
+//!   value that no later boot can judge differently.
 //! - The bank to erase is never the newest one, nor the *base*: the bank of the newest confirmed
 //!   value. If the newest slot proves unstable, the base still counts.
+//! - A bank that reads as blank or torn may hold a slot with any number: its erase was cut. It is
+//!   the bank that is written, or it is erased before the new slot gets its commit marker.
+//! - After a failed write, its bank may hold the newest value. The next write takes the third bank.
 //! - A slot whose begin word reads as blank is untouched, except perhaps for that word, which may
 //!   be half programmed. Where words may be programmed only once, a boot therefore never appends to
 //!   a bank of an earlier boot: its first write erases a bank.
-//! - Where a word may be programmed again ([`Contract::overwrites`]), a boot appends. It first
-//!   programs the begin word of the last slot again, and then that of its own slot. Both are now
-//!   stable, so each later boot finds this slot, whatever the torn slot before it reads as.
+//! - Where a word may be programmed again ([`Contract::overwrites`]), a boot appends, if all banks
+//!   hold a slot and the newest one is confirmed. It first programs the begin word of the last slot
+//!   again, and then that of its own slot. Both are now stable, so each later boot finds this slot,
+//!   whatever the torn slot before it reads as.
 //! - A slot that was cut may read as valid later. Its sequence number must not be used again. Slots
-//!   of a bank have consecutive numbers. The first write to a bank skips one number, and a boot
-//!   that finds torn slots and does not append skips 64 more.
+//!   of a bank have consecutive numbers. The first write to a bank skips one number.
+//!
+//! ```text
+//! newest record   the two other banks     the write goes to      erased before the marker
+//! confirmed       both hold slots         the next in turn
+//! confirmed       one reads blank/torn    that one
+//! confirmed       both read blank/torn    the next; not bank 2   the other one
+//! marked          base and a third        the third
+//! marked          no base, both unread    as confirmed           nothing: the first format
+//! ```
+//!
+//! tests/record_chains.rs searches all chains of cuts: any number of chains of two cuts in a row,
+//! each ended by a completed write, lose nothing, whatever each word reads as each time.
 //!
 //! docs/DESIGN.md explains why two banks, or one word fewer, do not suffice.
 //!

@@ -116,7 +116,10 @@ fn the_smallest_range_is_enough() {
 #[test]
 fn open_without_a_change_writes_nothing() {
     let mut d = F0::new();
-    Record::open(&mut d, 0..6144, FIRST).unwrap();
+    // A bank that reads as blank may hold something: the next two boots fill the other banks.
+    for _ in 0..3 {
+        Record::open(&mut d, 0..6144, FIRST).unwrap();
+    }
     let before = d.clone();
     for _ in 0..5 {
         Record::open(&mut d, 0..6144, FIRST).unwrap();
@@ -157,8 +160,8 @@ fn erases_of_1000_boots<const WRITE_ONCE: bool>() -> u32 {
 #[test]
 #[cfg_attr(miri, ignore = "2,000 boots")]
 fn a_boot_appends_where_words_may_be_overwritten() {
-    assert_eq!(erases_of_1000_boots::<false>(), 14);
-    assert_eq!(erases_of_1000_boots::<true>(), 1002);
+    assert_eq!(erases_of_1000_boots::<false>(), 17);
+    assert_eq!(erases_of_1000_boots::<true>(), 1003);
 }
 
 #[test]

@@ -16,9 +16,6 @@ pub(crate) const HEADER: u32 = 16;
 pub(crate) const CRC: u32 = 4;
 /// The most bytes that one call writes.
 pub(crate) const PIECE: usize = 256;
-/// The first write after a boot to another bank skips this many sequence numbers if a torn slot may
-/// be newer than the newest record.
-pub(crate) const TORN_SKIP: u16 = 64;
 
 /// The header of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,8 +150,8 @@ pub(crate) struct Newest {
     pub damaged: bool,
     /// The bank of the newest confirmed record. It counts if the newest record proves unstable.
     pub base: Option<u32>,
-    /// A bank whose slots are all torn.
-    pub torn: Option<u32>,
+    /// A bit for each bank that holds no slot that counts.
+    pub unreadable: u8,
 }
 
 /// What a range holds.

@@ -11,8 +11,7 @@ use crate::marker::{Marker, Progress, erased};
 use crate::planted;
 use crate::record::MAX_SLOTS;
 use crate::record::format::{
-    CRC, Content, FORMATTING, HEADER, Header, Newest, OLD, PIECE, RECORD, Sizes, Slot, TORN_SKIP,
-    newer,
+    CRC, Content, FORMATTING, HEADER, Header, Newest, OLD, PIECE, RECORD, Sizes, Slot, newer,
 };
 use core::ops::Range;
 
@@ -31,8 +30,17 @@ pub struct Ring<D> {
     free: Option<(u32, u32)>,
     /// Whether the begin word before the free slot is certainly stable.
     settled: bool,
+    /// The bank of the last write that succeeded.
+    newest: u32,
     /// The bank that the next write erases and starts if no slot is free.
     next_bank: u32,
+    /// A bit for each bank that the next write erases before its slot counts.
+    unreadable: u8,
+}
+
+/// The third bank of a flash.
+fn third(a: u32, b: u32) -> u32 {
+    (6 - a - b) % 3
 }
 
 impl<D: Medium> Ring<D> {
@@ -52,7 +60,9 @@ impl<D: Medium> Ring<D> {
             sequence: 0,
             free: None,
             settled: true,
+            newest: 2,
             next_bank: 0,
+            unreadable: 0,
         };
         (bank_bytes >= s.stride(len) && bank_bytes >= s.format_marker()).then_some(ring)
     }
@@ -67,6 +77,14 @@ impl<D: Medium> Ring<D> {
 
     fn format_marker(&self) -> u32 {
         self.end() - const { Self::SIZES.format_marker() }
+    }
+
+    /// Erases a bank.
+    fn erase(&mut self, bank: u32) -> output!(Result<(), D::Error>) {
+        steps!({
+            let from = self.bank_at(bank);
+            wait!(self.medium.erase(from, from + self.bank_bytes))
+        })
     }
 
     /// The number of slots of a bank.
@@ -97,15 +115,18 @@ impl<D: Medium> Ring<D> {
                     (bank, slot)
                 }
                 None => {
-                    let from = self.bank_at(self.next_bank);
+                    let bank = self.next_bank;
                     if Self::FLASH {
-                        wait!(self.medium.erase(from, from + self.bank_bytes))?;
+                        wait!(self.erase(bank))?;
+                        if !planted!("nvmem/record-failed-bank-again") {
+                            self.next_bank = third(bank, self.newest);
+                        }
                         // A torn slot may read as valid later. This slot must be newer than it.
                         if !planted!("nvmem/record-sequence-not-skipped") {
                             self.sequence = self.sequence.wrapping_add(1);
                         }
                     }
-                    (self.next_bank, 0)
+                    (bank, 0)
                 }
             };
             let header = Header {
@@ -117,7 +138,7 @@ impl<D: Medium> Ring<D> {
             wait!(self.write_slot(self.bank_at(bank) + slot * stride, header, value))?;
             self.sequence = header.sequence;
             self.settled = true;
-            self.next_bank = (bank + 1) % Self::SIZES.banks;
+            (self.newest, self.next_bank) = (bank, (bank + 1) % Self::SIZES.banks);
             self.free = (slot + 1 < self.slots(self.len)).then_some((bank, slot + 1));
             Ok(())
         })
@@ -175,6 +196,13 @@ impl<D: Medium> Ring<D> {
                 at: at + s.mark + content,
                 checksum,
             };
+            for bank in 0..Self::SIZES.banks {
+                let unreadable = self.unreadable >> bank & 1 != 0;
+                if unreadable && !planted!("nvmem/record-unreadable-not-erased") {
+                    wait!(self.erase(bank))?;
+                }
+            }
+            self.unreadable = 0;
             if planted!("nvmem/record-no-flush-on-flash") {
                 wait!(write_word(&mut self.medium, marker, 0))?;
                 return wait!(write_word(&mut self.medium, marker, 1));
@@ -262,10 +290,13 @@ impl<D: Medium> Ring<D> {
         steps!({
             let mut newest: Option<Newest> = None;
             let mut base: Option<(u32, u16)> = None;
-            let mut torn = None;
+            let mut unreadable = 0;
             for bank in 0..Self::SIZES.banks {
                 let (at, end) = (self.bank_at(bank), self.bank_at(bank + 1));
                 if Self::FLASH && wait!(is_blank(&mut self.medium, at))? {
+                    if !planted!("nvmem/record-blank-bank-trusted") {
+                        unreadable |= 1 << bank;
+                    }
                     continue;
                 }
                 let first = wait!(self.header(at + Self::SIZES.mark))?;
@@ -307,7 +338,7 @@ impl<D: Medium> Ring<D> {
                             confirmed,
                             damaged,
                             base: None,
-                            torn: None,
+                            unreadable: 0,
                         });
                     }
                     holds = true;
@@ -319,7 +350,7 @@ impl<D: Medium> Ring<D> {
                     }
                 }
                 if Self::FLASH && !holds {
-                    torn = Some(bank);
+                    unreadable |= 1 << bank;
                 }
             }
             let Some(mut newest) = newest else {
@@ -329,7 +360,7 @@ impl<D: Medium> Ring<D> {
             if newest.damaged {
                 return Ok(Content::Damaged);
             }
-            newest.torn = torn;
+            newest.unreadable = unreadable;
             newest.base = base.map(|(bank, _)| bank);
             Ok(Content::Record(newest))
         })
@@ -396,20 +427,19 @@ impl<D: Medium> Ring<D> {
         let tail = at.last - at.slot;
         let (mine, slots) = (self.is_mine(&at.header), self.slots(self.len));
         self.sequence = at.header.sequence.wrapping_add(tail as u16);
-        self.next_bank = self.bank_after(at);
+        (self.newest, self.next_bank) = (at.bank, self.bank_after(at));
         let append = D::CONTRACT.overwrites() || planted!("nvmem/record-appends-after-boot");
-        let torn = tail > 0 || at.torn.is_some();
-        if append && at.torn.is_none() && mine && at.last + 1 < slots {
+        let all_read = at.unreadable == 0 || planted!("nvmem/record-torn-bank-ignored");
+        let stable = at.confirmed || planted!("nvmem/record-appends-to-unconfirmed");
+        if append && all_read && stable && mine && at.last + 1 < slots {
             (self.free, self.settled) = (Some((at.bank, at.last + 1)), false);
-        } else if torn && !planted!("nvmem/record-sequence-not-skipped") {
-            // Higher than any torn slot, also those of earlier boots that were cut in this same
-            // rewrite.
-            self.sequence = self.sequence.wrapping_add(TORN_SKIP);
+        }
+        if at.base.is_some() || at.unreadable.count_ones() < 2 {
+            self.unreadable = at.unreadable & !(1 << self.next_bank);
         }
         let confirmed = at.confirmed || planted!("nvmem/record-unconfirmed-not-rewritten");
         let tail_known = tail == 0 || planted!("nvmem/record-torn-tail-ignored");
-        let banks_known = at.torn.is_none() || planted!("nvmem/record-torn-bank-ignored");
-        Self::FLASH && !(confirmed && tail_known && banks_known)
+        Self::FLASH && !(confirmed && tail_known && all_read)
     }
 
     pub fn is_mine(&self, header: &Header) -> bool {
@@ -422,19 +452,20 @@ impl<D: Medium> Ring<D> {
         if planted!("nvmem/record-overwrites-newest") {
             return at.bank;
         }
-        // Without a base the range was just formatted: keep the bank of the format marker.
-        let last = banks - 1;
-        let base = at.base.unwrap_or(if at.bank == last { 0 } else { last });
-        if base != at.bank && planted!("nvmem/record-erases-base") {
-            return base;
+        let unreadable = |bank: u32| at.unreadable >> bank & 1 != 0;
+        if let Some(base) = at.base
+            && base != at.bank
+        {
+            if planted!("nvmem/record-erases-base") {
+                return base;
+            }
+            return third(at.bank, base);
         }
-        if base != at.bank {
-            return 3 - at.bank - base;
+        let (next, other) = ((at.bank + 1) % banks, (at.bank + 2) % banks);
+        if unreadable(other) && (!unreadable(next) || next == banks - 1) {
+            return other;
         }
-        // A torn bank is usually the next one in turn, and may hold a newer value. Its erase could
-        // be cut and leave it looking blank, so write to the other one first.
-        let step = if at.torn.is_some() { 2 } else { 1 };
-        (at.bank + step) % banks
+        next
     }
 
     /// Writes the format marker at the end of the range. Foreign data that begins at the start of
@@ -472,10 +503,10 @@ impl<D: Medium> Ring<D> {
             };
             for i in first..first + Self::SIZES.banks {
                 let bank = (newest + i) % Self::SIZES.banks;
-                let (from, to) = (self.bank_at(bank), self.bank_at(bank + 1));
                 if Self::FLASH {
-                    wait!(self.medium.erase(from, to))?;
+                    wait!(self.erase(bank))?;
                 } else {
+                    let (from, to) = (self.bank_at(bank), self.bank_at(bank + 1));
                     wait!(self.write_zeros(from, to))?;
                     wait!(self.medium.flush())?;
                 }
