@@ -39,8 +39,8 @@
 //!   not, so the previous value counts. If the marker was begun, the content is complete and
 //!   stable. If the confirmation was begun, the marker is too.
 //! - A boot that does not find both words, or finds a torn slot, or a bank without a slot that
-//!   counts, is in doubt. It writes the value again before it returns it. The program acts only on a
-//!   value that no later boot can judge differently.
+//!   counts, is in doubt. It writes the value again before it returns it. The program acts only on
+//!   a value that no later boot can judge differently.
 //! - The bank to erase is never the newest one, nor the *base*: the bank of the newest confirmed
 //!   value. If the newest slot proves unstable, the base still counts.
 //! - A bank that reads as blank or torn may hold a slot with any number: its erase was cut. It is

@@ -318,7 +318,7 @@ fn is_write(op: &Op) -> bool {
 
 /// A state that was reached, and how.
 #[derive(Clone)]
-struct Reached {
+struct Reachable {
     state: State,
     /// Cuts and errors since the last completed write; the fewest.
     cuts: u32,
@@ -330,7 +330,7 @@ struct Search<const SLOTS: usize, const ONCE: bool> {
     /// The most cuts and errors in a row.
     most: u32,
     errors: bool,
-    states: Vec<Reached>,
+    states: Vec<Reachable>,
     index: HashMap<State, usize>,
     todo: VecDeque<usize>,
 }
@@ -338,7 +338,7 @@ struct Search<const SLOTS: usize, const ONCE: bool> {
 /// One boot of a state.
 struct Boot<'a> {
     from: usize,
-    start: &'a Reached,
+    start: &'a Reachable,
     reading: [&'a [u8]; 3],
     failed: Option<usize>,
 }
@@ -379,7 +379,7 @@ impl<const SLOTS: usize, const ONCE: bool> Search<SLOTS, ONCE> {
 
     fn push(&mut self, state: State, cuts: u32, from: usize, how: impl FnOnce() -> String) {
         let i = *self.index.entry(state.clone()).or_insert(self.states.len());
-        let new = || Reached {
+        let new = || Reachable {
             state,
             cuts,
             from,
@@ -408,7 +408,7 @@ impl<const SLOTS: usize, const ONCE: bool> Search<SLOTS, ONCE> {
     }
 
     /// Boots a state in all of its readings.
-    fn boots(&mut self, from: usize, start: &Reached) -> Result<(), String> {
+    fn boots(&mut self, from: usize, start: &Reachable) -> Result<(), String> {
         let [a, b, c] = start.state.each_ref().map(Bank::readings);
         for a in &a {
             for b in &b {
@@ -420,7 +420,7 @@ impl<const SLOTS: usize, const ONCE: bool> Search<SLOTS, ONCE> {
         Ok(())
     }
 
-    fn boot(&mut self, from: usize, start: &Reached, reading: [&[u8]; 3]) -> Result<(), String> {
+    fn boot(&mut self, from: usize, start: &Reachable, reading: [&[u8]; 3]) -> Result<(), String> {
         let mut bytes = Vec::new();
         for (bank, levels) in start.state.iter().zip(reading) {
             let end = bytes.len() + SLOTS * SLOT;
@@ -551,8 +551,8 @@ fn two_cuts_or_errors_in_a_row_lose_nothing() {
     survives::<1, true>(2, true);
 }
 
-/// The bound is exact. With one cut more the slots' two words are too few: of two banks that read as
-/// marked, neither is the one that may be erased whatever came before.
+/// The bound is exact. With one cut more the slots' two words are too few: of two banks that read
+/// as marked, neither is the one that may be erased whatever came before.
 #[test]
 #[cfg_attr(miri, ignore = "thousands of states")]
 fn three_cuts_in_a_row_may_lose_the_value() {
