@@ -43,25 +43,3 @@ macro_rules! image {
         fn main() {}
     };
 }
-
-#[cfg(test)]
-mod tests {
-    use relume_suite::{HostModel, groups};
-    use std::path::Path;
-
-    #[test]
-    fn each_group_has_an_image() {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin");
-        let files = std::fs::read_dir(dir).unwrap();
-        let mut files: Vec<_> = files
-            .map(|f| f.unwrap().file_name().into_string().unwrap())
-            .collect();
-        files.sort();
-        let mut wanted: Vec<_> = groups::<HostModel>()
-            .iter()
-            .map(|g| format!("image-{}.rs", g.name))
-            .collect();
-        wanted.sort();
-        assert_eq!(files, wanted);
-    }
-}

@@ -121,3 +121,19 @@ fn names() {
         assert!(s.scenarios.iter().all(|s| s.bytes <= abi::NVM_BYTES));
     }
 }
+
+#[test]
+fn each_group_has_an_image() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../images/src/bin");
+    let files = std::fs::read_dir(dir).unwrap();
+    let mut files: Vec<_> = files
+        .map(|f| f.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let mut wanted: Vec<_> = relume_suite::groups::<InOrder32>()
+        .iter()
+        .map(|g| format!("image-{}.rs", g.name))
+        .collect();
+    wanted.sort();
+    assert_eq!(files, wanted);
+}
