@@ -121,6 +121,10 @@ pub fn install_rust() -> Result<()> {
     for t in bare.filter(|t| !has_target("", t)) {
         get(rustup(&["target", "add", t]))?;
     }
+    // As in rust-toolchain.toml, which rustup may have been told not to act upon.
+    if !has_sources("") {
+        get(rustup(&["component", "add", "rust-src"]))?;
+    }
     if nightly().is_none() {
         get(rustup(&[
             "toolchain",
