@@ -16,8 +16,10 @@
 //! says at the top of each iteration how many are behind it, and the runtime knows that number.
 #![no_std]
 
+#[cfg(feature = "boot")]
 mod boot;
 
+#[cfg(feature = "boot")]
 pub use boot::{Booted, Memory, Refused, Runtime, Uptime};
 
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
@@ -314,7 +316,7 @@ async fn send<S: Station, P: PoolAccess<Radioed, InOrder32>>(
 /// Opens the node in its region, or formats it.
 ///
 /// **Errors**: those of [`Threads::open`].
-fn open<'m>(region: Region<'m, InOrder32>) -> Result<Node<'m>, OpenFailure<'m, InOrder32>> {
+pub fn open<'m>(region: Region<'m, InOrder32>) -> Result<Node<'m>, OpenFailure<'m, InOrder32>> {
     let table = Config {
         outbox_bytes: 64,
         ..Config::SMALL
