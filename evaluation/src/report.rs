@@ -38,10 +38,13 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "Kernel",
-        "The calls of `nv-rtos` on a Cortex-M4. `step` is a turn of a loop of one empty step; `send` (8 bytes, a queue of 8 slots), \
-         `receive`, `give`, `take`, `event` (a flag is set) and `event_wait` are what the call adds to it. `switch` is from one \
-         thread's `yield_now` to where another one goes on, `delay` the record of a deadline that has come. `ram_per_thread` is the \
-         kernel's part and the thread's runtime, in bytes, without the program's part of the stack.",
+        "The calls of `nv-rtos` on a Cortex-M4.\n\n\
+         - `step` is a turn of a loop of one empty step.\n\
+         - `send`, `receive`, `give`, `take`, `event` and `event_wait` are what the call adds to it. A\n  message has 8 \
+         bytes, its queue 8 slots. `event` sets a flag.\n\
+         - `lock_unlock` and `delay` are whole calls. The deadline has come.\n\
+         - `switch` is from one thread's `yield_now` to where another one goes on.\n\
+         - `ram_per_thread` is the kernel's part and the thread's runtime, in bytes, without the stack.",
         "rtos.",
     ),
     (

@@ -296,8 +296,8 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     let caught = f.get("machine.caught").copied().unwrap_or(0.0);
     Ok(format!(
         "{} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a pool, \
-         {mirrored} in programs over a mirror, {kernel} in threads of the kernel; {caught} of {planted} planted bugs caught; {tests} tests of the rig; \
-         instructions of threads as in QEMU: {}",
+         {mirrored} in programs over a mirror, {kernel} in threads of the kernel; {caught} of \
+         {planted} planted bugs caught; {tests} tests of the rig; instructions of threads as in QEMU: {}",
         sum("cuts"),
         sum("boots"),
         sum("scenarios"),

@@ -200,8 +200,9 @@ fn campaign(
 ) -> Result<Count> {
     let mut count = Count::default();
     let mut random = Random(u64::from(e.file) ^ 0x9E37_79B9_7F4A_7C15);
-    let long = LONG.map(|s| runs_on(s.0, e.machine.name).then_some(s));
-    let each = wanted.div_ceil(long.iter().flatten().count() as u32);
+    let mut long = LONG.to_vec();
+    long.retain(|(group, _)| runs_on(group, e.machine.name));
+    let each = wanted.div_ceil(long.len() as u32);
     let path = project
         .target
         .join(format!("xtask/qemu-{}.bin", e.machine.name));
@@ -220,7 +221,7 @@ fn campaign(
             path: path.clone(),
         })
     };
-    for (group, name) in long.into_iter().flatten() {
+    for (group, name) in long {
         let whole = || format!("{}/{group}/{name}", e.machine.name);
         let found = system(group, name, 0)?
             .run(each, &mut random, &mut count)

@@ -151,11 +151,17 @@ struct Record<'a> {
     words: usize,
 }
 
+/// Whether these bytes were never written.
+fn is_blank(bytes: &[u8]) -> bool {
+    [0, 0xFF].iter().any(|v| bytes.iter().all(|b| b == v))
+}
+
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let w = bytes.get(at..)?.first_chunk()?;
     Some(u32::from_le_bytes(*w))
 }
 
+/// The first word of a run, and how many it has.
 fn run(word: u32) -> (usize, usize) {
     ((word & 0xFFFF) as usize, (word >> 16) as usize)
 }
@@ -258,8 +264,7 @@ impl<'a> Segment<'a> {
         let start = self.start;
         write!(out, "  segment at {start:#06x}: ")?;
         let Some((number, _)) = self.header else {
-            let blank = self.bytes.iter().all(|b| *b == 0xFF) || self.bytes.iter().all(|b| *b == 0);
-            let what = if blank {
+            let what = if is_blank(self.bytes) {
                 "blank"
             } else {
                 "no header: cut, or not written yet"
@@ -288,9 +293,8 @@ impl<'a> Segment<'a> {
             writeln!(out, "    DAMAGED: the base image is not intact")?;
         }
         let rest = self.bytes.get(end..).unwrap_or_default();
-        let blank = rest.iter().all(|b| *b == 0xFF) || rest.iter().all(|b| *b == 0);
         let at = start + end;
-        let what = match (blank, self.flash) {
+        let what = match (is_blank(rest), self.flash) {
             (true, _) => "free",
             (false, true) => "a record that was cut, or damage",
             (false, false) => "free, with bytes of older records or one that was cut",

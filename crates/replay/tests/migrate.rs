@@ -87,6 +87,33 @@ impl Outlet for Radio<'_> {
     }
 }
 
+/// The radio of each thread. A busy one takes no message.
+fn radios<'w>(world: &'w World<'w, Seen>, busy: bool) -> [Radio<'w>; 2] {
+    [0, 1].map(|thread| Radio {
+        world,
+        thread,
+        busy,
+    })
+}
+
+fn options<'m>(radio: &'m mut Radio<'_>, version: u16) -> Options<'m> {
+    Options {
+        outlet: Some(radio),
+        version,
+        ..Options::default()
+    }
+}
+
+/// The region of an image of other types. Nothing else may be wrong with it.
+fn of_other_types<'m, M: Model>(refused: nv_replay::OpenFailure<'m, M>) -> Region<'m, M> {
+    let other = matches!(
+        refused.error,
+        OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(_))
+    );
+    assert!(other, "{refused}");
+    refused.region
+}
+
 /// What is explored.
 #[derive(Debug, Clone, Copy)]
 struct Case {
@@ -135,18 +162,9 @@ where
     world.update(|w| w.old_boots += 1);
     {
         let ((one, two), (mut key,)) = all.share().unwrap();
-        let mut radios = [0, 1].map(|thread| Radio {
-            world,
-            thread,
-            busy: case.busy,
-        });
-        let [first, second] = &mut radios;
-        let options = |outlet| Options {
-            outlet: Some(outlet),
-            ..Options::default()
-        };
-        let mut one = one.open(options(first)).unwrap();
-        let mut two = two.open(options(second)).unwrap();
+        let [first, second] = &mut radios(world, case.busy);
+        let mut one = one.open(options(first, 0)).unwrap();
+        let mut two = two.open(options(second, 0)).unwrap();
         one.each(0..case.turns, |_, _| Ok(())).unwrap();
         let h = one
             .named(1)
@@ -207,31 +225,14 @@ fn program<M: Model>(region: Region<'_, M>, world: &World<'_, Seen>, case: &Case
 where
     M::Unit: Width,
 {
-    let region = old(region, world, case).unwrap_or_else(|refused| {
-        let other = matches!(
-            refused.error,
-            OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(_))
-        );
-        assert!(other, "{refused}");
-        refused.region
-    });
+    let region = old(region, world, case).unwrap_or_else(of_other_types);
     let mut all = migrated::<M>(region, case).unwrap_or_else(|r| panic!("migrate: {r}"));
     world.update(|w| w.new = true);
     let withdrawn = {
         let ((one, two), (mut key,)) = all.share().unwrap();
-        let mut radios = [0, 1].map(|thread| Radio {
-            world,
-            thread,
-            busy: false,
-        });
-        let [first, second] = &mut radios;
-        let options = |outlet| Options {
-            outlet: Some(outlet),
-            version: 2,
-            ..Options::default()
-        };
-        let mut one = one.open(options(first)).unwrap();
-        let mut two = two.open(options(second)).unwrap();
+        let [first, second] = &mut radios(world, false);
+        let mut one = one.open(options(first, 2)).unwrap();
+        let mut two = two.open(options(second, 2)).unwrap();
         let done = one.step(&mut key, |tx, mine, mut board| {
             board.get_mut(tx)?[1] += 1;
             mine.get_mut(tx)?.n[2] += 10;
@@ -364,9 +365,9 @@ where
     )
 }
 
-/// The old program runs once, and the next version migrates and runs once. Whatever a cut leaves,
-/// the version after it comes then, at every boot. If the first migration is not committed, its
-/// migration is refused and nothing has changed: it migrates by way of the next version's types.
+/// The old program runs once, and the next version migrates and runs once. After a cut, the version
+/// after that comes, at every boot. If the first migration is not committed, that version's own is
+/// refused and nothing has changed: it migrates by way of the next version's types.
 fn twice<M: Model>(region: Region<'_, M>, world: &World<'_, Seen>, case: &Case)
 where
     M::Unit: Width,
@@ -379,17 +380,8 @@ where
         world.update(|w| w.new = true);
         {
             let ((one, _), _) = all.share().unwrap();
-            let mut radio = Radio {
-                world,
-                thread: 0,
-                busy: case.busy,
-            };
-            let options = Options {
-                outlet: Some(&mut radio),
-                version: 2,
-                ..Options::default()
-            };
-            let mut one = one.open(options).unwrap();
+            let [first, _] = &mut radios(world, case.busy);
+            let mut one = one.open(options(first, 2)).unwrap();
             one.step((), |tx, mine, ()| {
                 mine.get_mut(tx)?.n[2] += 10;
                 tx.send(&PORT, 70)
@@ -400,32 +392,18 @@ where
     }
     let opened = migrated_again::<M>(region.take().unwrap(), case);
     let mut all = opened.unwrap_or_else(|refused| {
-        let other = matches!(
-            refused.error,
-            OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(_))
-        );
-        assert!(other, "{refused}");
+        let region = of_other_types(refused);
         assert!(!world.get().new, "the old types are back");
-        let all = migrated::<M>(refused.region, case).unwrap_or_else(|r| panic!("migrate: {r}"));
+        let all = migrated::<M>(region, case).unwrap_or_else(|r| panic!("migrate: {r}"));
         world.update(|w| w.new = true);
         migrated_again(all.close(), case).unwrap_or_else(|r| panic!("migrate again: {r}"))
     });
     world.update(|w| w.new = true);
     let (n, withdrawn) = {
         let ((one, two), (mut key,)) = all.share().unwrap();
-        let mut radios = [0, 1].map(|thread| Radio {
-            world,
-            thread,
-            busy: false,
-        });
-        let [first, second] = &mut radios;
-        let options = |outlet| Options {
-            outlet: Some(outlet),
-            version: 3,
-            ..Options::default()
-        };
-        let mut one = one.open(options(first)).unwrap();
-        let mut two = two.open(options(second)).unwrap();
+        let [first, second] = &mut radios(world, false);
+        let mut one = one.open(options(first, 3)).unwrap();
+        let mut two = two.open(options(second, 3)).unwrap();
         one.step((), |tx, _, ()| tx.send(&PORT, 71)).unwrap();
         two.step((), |tx, _, ()| tx.send(&PORT, 81)).unwrap();
         let board = one.step(&mut key, |tx, _, board| Ok(*board.get(tx)));

@@ -62,7 +62,6 @@ mod machine {
     use crate::{Mapped, Scene, check, machine, ok};
     use core::arch::asm;
     use nv_rtos::cortex_m::{Cortex, Masked, Stack, systick};
-    use nv_rtos::nvmem::Region;
     use nv_rtos::pmem_tx::{Preempted, Section};
     use nv_rtos::{Error, Thread};
 
@@ -182,10 +181,7 @@ mod machine {
     }
 
     pub(super) fn handover<M: Mapped>(scene: &mut Scene<'_, M>) {
-        let region = scene.region();
-        let (base, end) = (region.base(), region.base().wrapping_add(region.len()));
-        // SAFETY: the same memory. The region itself is not used any more.
-        let region = ok!(scene, unsafe { Region::<Fram>::from_raw(base, end) });
+        let region = scene.region_as::<Fram>();
         let turns = scene.rounds(3).into();
         let (kernel, mut threads) = ok!(scene, Plan::open(region));
         let (places, _) = ok!(scene, threads.share());

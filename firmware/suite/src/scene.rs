@@ -52,6 +52,20 @@ impl<'s, M: Mapped> Scene<'s, M> {
         }
     }
 
+    /// The region, as one of another model of this machine: one with critical sections.
+    pub(crate) fn region_as<N: nvmem::Model>(&mut self) -> Region<'s, N> {
+        let region = self.region();
+        let (base, end) = (region.base(), region.base().wrapping_add(region.len()));
+        // SAFETY: the same memory of the same machine. The region itself is not used any more.
+        match unsafe { Region::from_raw(base, end) } {
+            Ok(r) => r,
+            Err(_) => self.fail(
+                const { abi::code(file!(), line!()) },
+                "the region is one of another model",
+            ),
+        }
+    }
+
     /// Reads a cell of the scenario's own; 0 if it was never written.
     #[inline(always)]
     pub fn read_cell(&self, i: u16) -> u16 {

@@ -18,7 +18,7 @@
 use crate::switch::{Turn, run};
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use core::cell::{Cell, RefCell, UnsafeCell};
-use nvmem::{Model, Persist, Region};
+use nvmem::{Model, Persist};
 use pmem_tx::{Audit, Width};
 use pmem_tx::{Config, Context, Contexts, Error, PBox, Pool, Preempted, Section, Shared, Sharing};
 
@@ -200,11 +200,8 @@ impl Seen {
 }
 
 fn letters<M: Mapped>(scene: &mut Scene<'_, M>) {
-    let region = scene.region();
+    let region = scene.region_as::<On<M>>();
     let scene = &*scene;
-    let (base, end) = (region.base(), region.base().wrapping_add(region.len()));
-    // SAFETY: the same memory. The region itself is not used any more.
-    let region = ok!(scene, unsafe { Region::<On<M>>::from_raw(base, end) });
     let bug = |n| scene.argument() == n;
     // SAFETY: there is one thread.
     unsafe { UNMASKED_NOW.0.get().write_volatile(bug(UNMASKED)) };

@@ -3,7 +3,6 @@
 use crate::abi::{figure, section};
 use crate::{Mapped, Scene, check, machine, ok};
 use nv_rtos::cortex_m::{Cortex, Masked, Stack};
-use nv_rtos::nvmem::Region;
 use nv_rtos::pmem_tx::Preempted;
 use nv_rtos::{Error, Kernel, THREADS_MAX, Thread, Until};
 
@@ -94,10 +93,7 @@ fn goes_on(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
 }
 
 pub(super) fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
-    let region = scene.region();
-    let (base, end) = (region.base(), region.base().wrapping_add(region.len()));
-    // SAFETY: the same memory. The region itself is not used any more.
-    let region = ok!(scene, unsafe { Region::<Fram>::from_raw(base, end) });
+    let region = scene.region_as::<Fram>();
     let (kernel, mut threads) = ok!(scene, Plan::open(region));
     let (places, _) = ok!(scene, threads.share());
     let mut stacks = [const { Stack::<2048>::NEW }; 2];

@@ -16,7 +16,7 @@ use esp_hal::timer::timg::TimerGroup;
 use esp_hal::tsens::TemperatureSensor;
 use esp_println::println;
 use example_node::{
-    Averaged, Booted, Memory, Radioed, Report, Runtime, Sensed, Station, Uptime, WINDOW,
+    Averaged, Memory, Radioed, Report, Runtime, Sensed, Station, Uptime, WINDOW,
 };
 use nv_replay::Error;
 use spi_fram::{AsyncSpiFram, Part};
@@ -53,14 +53,10 @@ async fn main(spawner: Spawner) {
     let board = BOARD.init(Board(thermometer));
     let range = 0..const { Memory::<Fram>::RANGE };
     let booted = MEMORY.boot(fram, range, board).await;
-    let Booted {
-        sensor: sensing,
-        average: averaging,
-        radio: sending,
-    } = booted.expect("the node opens");
-    spawner.spawn(sensor(sensing).expect("the first one"));
-    spawner.spawn(average(averaging).expect("the first one"));
-    spawner.spawn(radio(sending).expect("the first one"));
+    let booted = booted.expect("the node opens");
+    spawner.spawn(sensor(booted.sensor).expect("the first one"));
+    spawner.spawn(average(booted.average).expect("the first one"));
+    spawner.spawn(radio(booted.radio).expect("the first one"));
 }
 
 #[embassy_executor::task]

@@ -6,7 +6,7 @@
 //! them. So a reset leaves half-programmed words and half-erased pages.
 //!
 //! Each report goes to the serial port: `count`, which report, the sum of its readings, the lowest
-//! and the highest one. A report is the same whatever resets came before it.
+//! and the highest one. Resets before a report do not change it.
 #![no_std]
 #![no_main]
 
@@ -50,18 +50,14 @@ async fn main(spawner: Spawner) {
     let board = BOARD.init(Board(RefCell::new(tx)));
     board.line(format_args!("\r\nboot;"));
 
+    let pages = &raw mut PAGES;
     // SAFETY: main runs once and nothing else uses the pages. Any bytes are pages.
-    let pages = unsafe { (*&raw mut PAGES).assume_init_mut() };
+    let pages = unsafe { (*pages).assume_init_mut() };
     let booted = MEMORY.boot(Flash::new(pages), 0..BYTES, board).await;
     let spawned = booted.map(|tasks: Tasks| {
-        let Booted {
-            sensor: sensing,
-            average: averaging,
-            radio: sending,
-        } = tasks;
-        spawner.spawn(sensor(board, sensing)?);
-        spawner.spawn(average(board, averaging)?);
-        spawner.spawn(radio(board, sending)?);
+        spawner.spawn(sensor(board, tasks.sensor)?);
+        spawner.spawn(average(board, tasks.average)?);
+        spawner.spawn(radio(board, tasks.radio)?);
         Ok::<_, embassy_executor::SpawnError>(())
     });
     if !matches!(spawned, Ok(Ok(()))) {

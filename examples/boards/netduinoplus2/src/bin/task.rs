@@ -14,9 +14,9 @@ use core::convert::Infallible;
 use core::fmt::Write;
 use embassy_executor::Spawner;
 use embassy_futures::yield_now;
-use embassy_time::{Instant, Timer};
+use example_node::Uptime;
 use nv_replay::nvmem::{InOrder32, Persist, Region};
-use nv_replay::{Clock, Error, Message, NotNow, Options, Outlet, Port, Replay};
+use nv_replay::{Error, Message, NotNow, Options, Outlet, Port, Replay};
 use panic_halt as _;
 use stm32f4xx_hal::{pac, prelude::*, serial::Tx};
 
@@ -86,18 +86,6 @@ async fn send(rt: &mut Runtime<'_>) {
     let _ = rt
         .drain_async(async |serial, message| serial.send(message).await)
         .await;
-}
-
-/// embassy's clock, in milliseconds. It begins anew in each boot.
-struct Uptime;
-impl Clock for Uptime {
-    const SURVIVES: bool = false;
-    fn now(&mut self) -> u64 {
-        Instant::now().as_millis()
-    }
-    async fn until(&mut self, at: u64) {
-        Timer::at(Instant::from_millis(at)).await
-    }
 }
 
 /// The serial port, as the task's way to the outside.

@@ -15,7 +15,7 @@ use embassy_executor::Spawner;
 use embassy_nrf::nvmc::{Nvmc, PAGE_SIZE};
 use embassy_nrf::{bind_interrupts, temp};
 use example_node::{
-    Averaged, Booted, Memory, Radioed, Report, Runtime, Sensed, Station, Uptime, WINDOW,
+    Averaged, Memory, Radioed, Report, Runtime, Sensed, Station, Uptime, WINDOW,
 };
 use nv_replay::Error;
 use nvmem::adapter::FromNor;
@@ -49,14 +49,9 @@ async fn main(spawner: Spawner) {
         Ok(booted) => booted,
         Err(e) => defmt::panic!("{}", Debug2Format(&e)),
     };
-    let Booted {
-        sensor: sensing,
-        average: averaging,
-        radio: sending,
-    } = booted;
-    spawner.spawn(defmt::unwrap!(sensor(sensing)));
-    spawner.spawn(defmt::unwrap!(average(averaging)));
-    spawner.spawn(defmt::unwrap!(radio(sending)));
+    spawner.spawn(defmt::unwrap!(sensor(booted.sensor)));
+    spawner.spawn(defmt::unwrap!(average(booted.average)));
+    spawner.spawn(defmt::unwrap!(radio(booted.radio)));
 }
 
 #[embassy_executor::task]

@@ -17,7 +17,7 @@ use embassy_rp::{bind_interrupts, dma};
 use embassy_time::Delay;
 use embedded_hal_bus::spi::ExclusiveDevice;
 use example_node::{
-    Averaged, Booted, Memory, Radioed, Report, Runtime, Sensed, Station, Uptime, WINDOW,
+    Averaged, Memory, Radioed, Report, Runtime, Sensed, Station, Uptime, WINDOW,
 };
 use nv_replay::Error;
 use panic_probe as _;
@@ -57,14 +57,9 @@ async fn main(spawner: Spawner) {
         Ok(booted) => booted,
         Err(e) => defmt::panic!("{}", Debug2Format(&e)),
     };
-    let Booted {
-        sensor: sensing,
-        average: averaging,
-        radio: sending,
-    } = booted;
-    spawner.spawn(defmt::unwrap!(sensor(sensing)));
-    spawner.spawn(defmt::unwrap!(average(averaging)));
-    spawner.spawn(defmt::unwrap!(radio(sending)));
+    spawner.spawn(defmt::unwrap!(sensor(booted.sensor)));
+    spawner.spawn(defmt::unwrap!(average(booted.average)));
+    spawner.spawn(defmt::unwrap!(radio(booted.radio)));
 }
 
 #[embassy_executor::task]
