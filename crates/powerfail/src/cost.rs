@@ -1,6 +1,6 @@
 //! The cost of a run, in operations of the medium.
 
-use crate::medium::{Attach, Media, media_arena};
+use crate::medium::{Attach, Media, MediaLayout};
 use crate::observe::Recorder;
 use crate::trace::Record;
 
@@ -149,7 +149,7 @@ impl Meter<'_> {
 /// assert_eq!((second.stores, second.bytes), (1, 4));
 /// ```
 pub fn measure<M: Media>(media: M, program: impl for<'r> FnOnce(M::Nv<'r>, &Meter<'r>)) -> Cost {
-    let (arena, parts) = media_arena(&media, None, 0);
+    let (arena, parts) = MediaLayout::of(&media).arena(None, 0);
     let base = arena.base();
     let rec = Recorder::new(Record::new(arena, parts.clone()));
     rec.0.borrow_mut().budget = usize::MAX;

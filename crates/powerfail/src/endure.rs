@@ -18,7 +18,7 @@ use crate::build;
 use crate::chain::{Cut, torn_states};
 use crate::engine::{self, Count, Engine, Setup, trace_hash};
 use crate::env;
-use crate::explore::Explore;
+use crate::explore::{Campaign, Explore};
 use crate::fresh::{self, Job};
 use crate::fuse::RunEnd;
 use crate::hash::Wide;
@@ -31,7 +31,7 @@ use crate::summary::Summary;
 use crate::torn::{Policy, UnstableWords};
 use crate::trace::Event;
 use crate::walk::{Walk, part_of};
-use crate::world::{World, WorldState};
+use crate::world::{Value, World, WorldState, known};
 use nvmem::planted;
 use std::hash::Hash;
 use std::ops::Range;
@@ -100,12 +100,14 @@ pub fn endure<M: Media, T: WorldState + Default, P: Hash>(
 ) -> Endure<M, T> {
     Endure {
         all: crate::explore(media, program),
-        progress: Box::new(move |world| Wide::of(&progress(world))),
-        every: every.0.max(1),
-        most: u64::MAX,
-        fixed: false,
-        boots: 1000,
-        progress_within: PROGRESS_WITHIN,
+        chain: Chain {
+            progress: Box::new(move |world| Wide::of(&progress(known(world)))),
+            every: every.0.max(1),
+            most: u64::MAX,
+            fixed: false,
+            boots: 1000,
+            progress_within: PROGRESS_WITHIN,
+        },
     }
 }
 
@@ -113,7 +115,15 @@ pub fn endure<M: Media, T: WorldState + Default, P: Hash>(
 #[must_use = "nothing runs before `run`"]
 pub struct Endure<M: Media, T> {
     all: Explore<M, T>,
-    progress: Box<dyn Fn(&T) -> u128 + Sync>,
+    chain: Chain,
+}
+
+/// A value that changes whenever the program completes something.
+type Progress = dyn Fn(&Value) -> u128 + Sync;
+
+/// What [`endure`] has beside [`Explore`].
+struct Chain {
+    progress: Box<Progress>,
     every: u64,
     /// The longest life.
     most: u64,
@@ -170,14 +180,7 @@ impl Plan {
         (plan.every > 0 && plan.depth > 0).then_some(plan)
     }
 
-    fn line<M: Media, T>(
-        &self,
-        setup: &Setup<M, T>,
-        model: &str,
-        image: &str,
-        boot: u64,
-        hash: u32,
-    ) -> String {
+    fn line(&self, setup: &Setup, model: &str, image: &str, boot: u64, hash: u32) -> String {
         let name = crate::names::plain(&setup.name);
         let plan = self.text(boot);
         format!(
@@ -239,19 +242,19 @@ enum StopWhen {
 impl<M: Media, T: WorldState> Endure<M, T> {
     /// The number of power cuts; 1000 by default.
     pub fn boots(mut self, boots: u64) -> Self {
-        self.boots = boots;
+        self.chain.boots = boots;
         self
     }
     /// Makes each life exactly as long as [`EveryEvents`] says, for tests that count what one boot
     /// does. The cuts of a super-loop may then always fall at the same few places.
     pub fn fixed_period(mut self) -> Self {
-        self.fixed = true;
+        self.chain.fixed = true;
         self
     }
     /// The number of boots within which there must be progress: 100 by default, or all if there are
     /// fewer.
     pub fn progress_within(mut self, boots: u64) -> Self {
-        self.progress_within = boots.max(1);
+        self.chain.progress_within = boots.max(1);
         self
     }
     /// 2: after each cut, the next boot is cut early, too. 3: and the one after that.
@@ -281,7 +284,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
     }
     /// No boot has power for more events than this.
     pub fn horizon(mut self, events: u64) -> Self {
-        self.most = events.max(1);
+        self.chain.most = events.max(1);
         self
     }
     /// See [`Explore::boot_timeout`].
@@ -306,7 +309,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
     /// end.
     #[track_caller]
     pub fn run(self) -> Summary {
-        let name = self.all.setup.name.clone();
+        let name = self.all.campaign.setup.name.clone();
         match self.try_run() {
             Ok(s) => s,
             Err(e) => {
@@ -323,7 +326,13 @@ impl<M: Media, T: WorldState> Endure<M, T> {
     ///
     /// **Errors**: the [`Failure`] with whose report [`run`](Self::run) panics.
     pub fn try_run(self) -> Result<Summary, Failure> {
-        let setup = &self.all.setup;
+        self.chain.try_run(&self.all.campaign)
+    }
+}
+
+impl Chain {
+    fn try_run(&self, all: &Campaign) -> Result<Summary, Failure> {
+        let setup = &all.setup;
         fresh::next_number();
         if Job::of_this_process().is_some() {
             return Ok(Summary {
@@ -341,8 +350,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
             seed: env::seed().unwrap_or(0),
             boots: self.boots.min(thin.unwrap_or(u64::MAX)),
         };
-        let replayed = self
-            .all
+        let replayed = all
             .line()
             .filter(|l| l.name == crate::names::plain(&setup.name));
         let (mine, shards) = setup.shard;
@@ -372,9 +380,9 @@ impl<M: Media, T: WorldState> Endure<M, T> {
             Some(_) => StopWhen::End,
             None => StopWhen::Stuck(self.progress_within.min(plan.boots)),
         };
-        let mut lived = self.chain(&plan, until);
+        let mut lived = self.run(all, &plan, until);
         let exact = replayed.as_ref().is_none_or(|l| l.hash == lived.hash);
-        if let Some(l) = replayed.as_ref().filter(|_| !exact && self.all.pasted)
+        if let Some(l) = replayed.as_ref().filter(|_| !exact && all.pasted)
             && let Some(why) = build::differs(l.features)
         {
             return Err(refuse(&why));
@@ -383,7 +391,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
         let mut least = None;
         let stuck = matches!(&lived.end, Err(b) if b.stuck);
         if !replayed && thin.is_none() && !cfg!(miri) && (lived.end.is_ok() || stuck) {
-            match self.least_life(lived.count.cuts > 0) {
+            match self.least_life(all, lived.count.cuts > 0) {
                 Ok(l) => least = l,
                 // The search found a failure that the main chain did not.
                 Err(was) => (plan, lived) = *was,
@@ -432,8 +440,8 @@ impl<M: Media, T: WorldState> Endure<M, T> {
     }
 
     /// Runs the plan, with the watchdog beside it.
-    fn chain(&self, plan: &Plan, until: StopWhen) -> ChainResult {
-        let setup = &self.all.setup;
+    fn run(&self, all: &Campaign, plan: &Plan, until: StopWhen) -> ChainResult {
+        let setup = &all.setup;
         let shared = Shared::new();
         shared.total.store(plan.boots, Relaxed);
         let mut e = engine::engine_of(setup, 0, shared.clone());
@@ -448,14 +456,17 @@ impl<M: Media, T: WorldState> Endure<M, T> {
                 &line,
             )
         };
-        self.all
-            .with_watchdog(&shared, hung, || e.live(plan, until, &*self.progress))
+        all.with_watchdog(&shared, hung, || e.live(plan, until, &*self.progress))
     }
 
     /// The smallest life with progress if all lives are equal; `None` if there is none.
     ///
     /// **Errors**: a failure during the search.
-    fn least_life(&self, stores: bool) -> Result<Option<u64>, Box<(Plan, ChainResult)>> {
+    fn least_life(
+        &self,
+        all: &Campaign,
+        stores: bool,
+    ) -> Result<Option<u64>, Box<(Plan, ChainResult)>> {
         let enough = |every: u64| {
             let plan = Plan {
                 every,
@@ -464,7 +475,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
                 seed: 0,
                 boots: self.progress_within,
             };
-            let lived = self.chain(&plan, StopWhen::Progress);
+            let lived = self.run(all, &plan, StopWhen::Progress);
             match lived.end {
                 Ok(()) => Ok(lived.progressed),
                 Err(_) => Err(Box::new((plan, lived))),
@@ -504,8 +515,8 @@ fn report_text(name: &str, boot: u64, what: &str, line: &str) -> String {
     format!("{name}: after {boot} power cuts: {what}\n{command}")
 }
 
-impl<M: Media, T: WorldState> Engine<'_, M, T> {
-    fn live(&mut self, plan: &Plan, until: StopWhen, progress: &dyn Fn(&T) -> u128) -> ChainResult {
+impl Engine<'_> {
+    fn live(&mut self, plan: &Plan, until: StopWhen, progress: &Progress) -> ChainResult {
         let mut progressed = false;
         let mut hash = Wide::new();
         let end = self.boots_of(plan, until, progress, &mut hash, &mut progressed);
@@ -521,7 +532,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         &mut self,
         plan: &Plan,
         until: StopWhen,
-        progress: &dyn Fn(&T) -> u128,
+        progress: &Progress,
         hash: &mut Wide,
         progressed: &mut bool,
     ) -> Result<(), ChainFailure> {

@@ -22,7 +22,7 @@ use crate::cost::Cost;
 use crate::env::Samples;
 use crate::fuse::{RunEnd, Stack};
 use crate::hash::Wide;
-use crate::medium::{Attach, Media, media_arena};
+use crate::medium::{Attach, MediaLayout};
 use crate::monitor::{EngineStatus, Shared};
 use crate::observe::Recorder;
 use crate::quiet;
@@ -30,19 +30,21 @@ use crate::schedule::Schedule;
 use crate::torn::{Policy, UnstableWords};
 use crate::trace::{Event, MediumInfo, Record, Trace};
 use crate::walk::{OpenUnit, Walk};
-use crate::world::{World, WorldState};
+use crate::world::{Value, WorldLog};
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) type Program<M, T> =
-    dyn for<'r, 'w> Fn(<M as Media>::Nv<'r>, &'w World<'r, T>) + Send + Sync;
+/// The program under test: attaches its media, and runs on them in the world of this log. What it is
+/// made of, its types of media and of the world, is known only here, so that the rest of a campaign
+/// is compiled once and not for each test.
+pub(crate) type Program = dyn for<'r> Fn(&mut Attach<'r>, &'r WorldLog<'r>) + Send + Sync;
 
 /// The configuration of a campaign.
-pub(crate) struct Setup<M: Media, T> {
+pub(crate) struct Setup {
     pub(crate) name: String,
-    pub(crate) media: M,
-    pub(crate) program: Box<Program<M, T>>,
-    pub(crate) world: T,
+    pub(crate) media: MediaLayout,
+    pub(crate) program: Box<Program>,
+    pub(crate) world: Value,
     pub(crate) depth: u32,
     /// The greatest depth that the environment may select.
     pub(crate) max_depth: u32,
@@ -80,13 +82,13 @@ pub(crate) struct Setup<M: Media, T> {
 }
 
 /// A state that a cut left, to be booted and cut again.
-pub(crate) struct State<T> {
+pub(crate) struct State {
     /// Words that differ from the root image.
     pub(crate) diff: Vec<(u32, u32)>,
     pub(crate) free: Vec<OpenUnit>,
     pub(crate) unstable: UnstableWords,
     pub(crate) policy: Policy,
-    pub(crate) world: T,
+    pub(crate) world: Value,
     pub(crate) trace_hash: u128,
     pub(crate) link: Option<Arc<Link>>,
     /// The key that identifies it.
@@ -120,8 +122,8 @@ impl Count {
     }
 }
 
-pub(crate) struct Run<T> {
-    pub(crate) past: Vec<(T, u128)>,
+pub(crate) struct Run {
+    pub(crate) past: Vec<(Value, u128)>,
     pub(crate) end: Result<(), String>,
     pub(crate) cost: Cost,
     pub(crate) ran: RunEnd,
@@ -129,8 +131,8 @@ pub(crate) struct Run<T> {
     pub(crate) missed: Option<String>,
 }
 
-pub(crate) struct Engine<'s, M: Media, T> {
-    pub(crate) setup: &'s Setup<M, T>,
+pub(crate) struct Engine<'s> {
+    pub(crate) setup: &'s Setup,
     pub(crate) rec: Recorder,
     pub(crate) parts: Vec<MediumInfo>,
     pub(crate) root: Vec<u8>,
@@ -153,19 +155,12 @@ pub(crate) struct Engine<'s, M: Media, T> {
 }
 
 /// Makes an engine. Engines with different `skew` have their media at different addresses.
-pub(crate) fn engine<M: Media, T: WorldState>(
-    setup: &Setup<M, T>,
-    skew: usize,
-) -> Engine<'_, M, T> {
+pub(crate) fn engine(setup: &Setup, skew: usize) -> Engine<'_> {
     engine_of(setup, skew, Shared::new())
 }
 
-pub(crate) fn engine_of<M: Media, T: WorldState>(
-    setup: &Setup<M, T>,
-    skew: usize,
-    shared: Arc<Shared>,
-) -> Engine<'_, M, T> {
-    let (arena, parts) = media_arena(&setup.media, setup.image.as_deref(), skew);
+pub(crate) fn engine_of(setup: &Setup, skew: usize, shared: Arc<Shared>) -> Engine<'_> {
+    let (arena, parts) = setup.media.arena(setup.image.as_deref(), skew);
     Engine {
         setup,
         root: arena.bytes().to_vec(),
@@ -214,7 +209,7 @@ fn event_with(e: &Event, world: impl Fn(u32) -> u32) -> Option<u64> {
     Some(values ^ (u64::from(kind) << 32 | u64::from(at)).rotate_left(17))
 }
 
-pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
+pub(crate) fn trace_hash(trace: &Trace, past: &[(Value, u128)]) -> u128 {
     let mut h = Wide::new();
     let world = |n: u32| past[n as usize].1 as u32;
     for e in trace.events.iter().filter_map(|e| event_with(e, world)) {
@@ -224,7 +219,7 @@ pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
     h.wide()
 }
 
-impl<M: Media, T: WorldState> Engine<'_, M, T> {
+impl Engine<'_> {
     pub(crate) fn arena(&mut self) -> &mut Arena {
         &mut self.rec.0.get_mut().arena
     }
@@ -233,11 +228,11 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// undone yet.
     pub(crate) fn boot(
         &mut self,
-        world: &T,
+        world: &Value,
         record_reads: bool,
         unstable: &UnstableWords,
         policy: Policy,
-    ) -> Run<T> {
+    ) -> Run {
         self.boot_until(self.setup.horizon, world, record_reads, unstable, policy)
     }
 
@@ -246,11 +241,11 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     pub(crate) fn boot_until(
         &mut self,
         after: Option<u64>,
-        world: &T,
+        world: &Value,
         record_reads: bool,
         unstable: &UnstableWords,
         policy: Policy,
-    ) -> Run<T> {
+    ) -> Run {
         let r = self.rec.0.get_mut();
         r.reset(self.setup.budget, record_reads, unstable, policy);
         self.rec.2.reset(self.setup.preempt);
@@ -259,7 +254,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         let r = self.rec.0.get_mut();
         let base = r.arena.base();
         let rec = &self.rec;
-        let world = World::new(world.clone(), rec, &self.shared.watched);
+        let world = WorldLog::new(world.clone(), rec, &self.shared.watched);
         let mut at = Attach {
             rec,
             base,
@@ -271,12 +266,10 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         self.status.begin();
         let mut end = quiet::catch(|| {
             nvmem::instrument::observe(rec, || {
-                // SAFETY: the arena is in `self`, and nothing else touches it until the run is
-                // over.
-                let nv = unsafe { setup.media.attach(&mut at) };
+                let mut program = || (setup.program)(&mut at, &world);
                 match after {
-                    None => (setup.program)(nv, &world),
-                    Some(n) => ran = stack.run(&rec.1, n, || (setup.program)(nv, &world)),
+                    None => program(),
+                    Some(n) => ran = stack.run(&rec.1, n, program),
                 }
             })
         });
@@ -344,7 +337,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         r.trace = trace;
     }
 
-    pub(crate) fn load(&mut self, s: &State<T>) {
+    pub(crate) fn load(&mut self, s: &State) {
         for &(i, w) in &s.diff {
             self.arena().put_unit(i * 4, 4, w);
         }

@@ -14,13 +14,14 @@ use crate::chain::{Cut, FailedRun};
 use crate::engine::{self, Setup};
 use crate::env::{self, Samples};
 use crate::fresh::{self, Job, RepeatOutcome};
-use crate::medium::{Media, media_arena};
+use crate::medium::{Media, MediaLayout};
 use crate::monitor::{Shared, last_words};
 use crate::replay::{CutSource, Line};
 use crate::report::{self, Failure};
 use crate::schedule::Schedule;
 use crate::summary::Summary;
-use crate::world::{World, WorldState};
+use crate::world::{Value, World, WorldState};
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +48,7 @@ pub fn explore<M: Media, T: WorldState + Default>(
     program: impl for<'r, 'w> Fn(M::Nv<'r>, &'w World<'r, T>) + Send + Sync + 'static,
 ) -> Explore<M, T> {
     captures_nothing(&program);
-    Explore::new(media, Box::new(program))
+    Explore::new(media, program)
 }
 
 /// [`explore`] with an input that the program only reads: the operations to do, a configuration.
@@ -63,7 +64,9 @@ where
 {
     captures_nothing(&program);
     let input = Arc::new(input);
-    Explore::new(media, Box::new(move |nv, world| program(nv, world, &input)))
+    Explore::new(media, move |nv, world: &World<'_, T>| {
+        program(nv, world, &input)
+    })
 }
 
 /// A function item has size zero, and so has a closure that captures nothing.
@@ -80,7 +83,13 @@ pub(crate) fn captures_nothing<P>(_: &P) {
 /// A campaign of [`explore`].
 #[must_use = "nothing runs before `run`"]
 pub struct Explore<M: Media, T> {
-    pub(crate) setup: Setup<M, T>,
+    pub(crate) campaign: Campaign,
+    of: PhantomData<fn() -> (M, T)>,
+}
+
+/// A campaign whose types of media and of the world only its program knows.
+pub(crate) struct Campaign {
+    pub(crate) setup: Setup,
     line: Option<String>,
     /// The line comes from the environment: the test that printed it may have had other features.
     pub(crate) pasted: bool,
@@ -89,14 +98,33 @@ pub struct Explore<M: Media, T> {
 }
 
 impl<M: Media, T: WorldState + Default> Explore<M, T> {
-    pub(crate) fn new(media: M, program: Box<engine::Program<M, T>>) -> Self {
-        let name = env::test_name();
+    pub(crate) fn new(
+        media: M,
+        program: impl for<'r, 'w> Fn(M::Nv<'r>, &'w World<'r, T>) + Send + Sync + 'static,
+    ) -> Self {
+        let layout = MediaLayout::of(&media);
+        let program: Box<engine::Program> = Box::new(move |run, log| {
+            // SAFETY: only `Engine::boot` calls a program, once for each run. The run's memory is
+            // the arena of its engine, and nothing else touches it until the run is over.
+            let nv = unsafe { media.attach(run) };
+            program(nv, &World::of(log))
+        });
         Explore {
+            campaign: Campaign::new(layout, program, Arc::new(T::default())),
+            of: PhantomData,
+        }
+    }
+}
+
+impl Campaign {
+    fn new(media: MediaLayout, program: Box<engine::Program>, world: Value) -> Self {
+        let name = env::test_name();
+        Campaign {
             setup: Setup {
                 name,
                 media,
                 program,
-                world: T::default(),
+                world,
                 depth: 1,
                 max_depth: u32::MAX,
                 shard: env::shard(),
@@ -129,38 +157,38 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     /// Campaigns of depth 1 stay at 1. Under Miri, which is slow, all go to depth 1 without that
     /// variable.
     pub fn depth(mut self, depth: u32) -> Self {
-        self.setup.depth = depth;
+        self.campaign.setup.depth = depth;
         self
     }
 
     /// The greatest depth that `POWERFAIL_DEPTH` may select: for campaigns that would not end.
     pub fn max_depth(mut self, depth: u32) -> Self {
-        self.setup.max_depth = depth;
+        self.campaign.setup.max_depth = depth;
         self
     }
 
     /// The name in reports and failure lines; by default that of the test.
     pub fn name(mut self, name: &str) -> Self {
-        self.setup.name = name.to_owned();
+        self.campaign.setup.name = name.to_owned();
         self
     }
 
     /// The world before the first boot; `T::default()` by default.
     pub fn world(mut self, world: T) -> Self {
-        self.setup.world = world;
+        self.campaign.setup.world = Arc::new(world);
         self
     }
 
     /// Events (stores, fences, loans, reads) after which a boot counts as not ending; a million by
     /// default.
     pub fn budget(mut self, events: usize) -> Self {
-        self.setup.budget = events;
+        self.campaign.setup.budget = events;
         self
     }
 
     /// How many boots one cut may cost before its open units are only sampled; 4096 by default.
     pub fn limit(mut self, boots: usize) -> Self {
-        self.setup.limit = boots.max(1);
+        self.campaign.setup.limit = boots.max(1);
         self
     }
 
@@ -170,7 +198,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     /// `POWERFAIL_SAMPLE=n` in the environment selects them; without it, `n` is 0. With
     /// `POWERFAIL_SAMPLE=all` the [limit](Self::limit) stays as it was.
     pub fn sample(self, boots: usize) -> Self {
-        match self.setup.samples {
+        match self.campaign.setup.samples {
             Samples::Seed(_) => self.limit(boots),
             Samples::All => self,
         }
@@ -179,7 +207,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     /// Branches also on open units that the boot does not read: for programs that read the medium
     /// without [`nvmem::mapped`].
     pub fn unpruned(mut self) -> Self {
-        self.setup.prune = false;
+        self.campaign.setup.prune = false;
         self
     }
 
@@ -190,7 +218,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     /// The failure line has the point. Finding the points takes one run, and the summary is the sum
     /// of all campaigns.
     pub fn preempt(mut self) -> Self {
-        self.setup.interrupts = true;
+        self.campaign.setup.interrupts = true;
         self
     }
 
@@ -208,7 +236,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     /// The campaign fails if there is no preemption, and if a run depends on something else than
     /// its state and its schedule. The failure line has the schedule of each boot.
     pub fn preemptions(mut self, most: u32) -> Self {
-        self.setup.preemptions = Some(most);
+        self.campaign.setup.preemptions = Some(most);
         self
     }
 
@@ -218,6 +246,88 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     /// two runs without a cut differ; if a boot does not end.
     #[track_caller]
     pub fn run(self) -> Summary {
+        self.campaign.run()
+    }
+
+    /// How long one boot may take before the watchdog ends the process with a report; 20 seconds by
+    /// default. It catches loops that do not touch the medium. Others run into the
+    /// [budget](Self::budget).
+    pub fn boot_timeout(mut self, timeout: Duration) -> Self {
+        self.campaign.setup.boot_timeout = timeout;
+        self
+    }
+
+    /// The number of worker threads; all cores by default.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.campaign.setup.threads = threads.max(1);
+        self
+    }
+
+    /// Ends each run after so many events that persist or that the world sees, as if the power were
+    /// cut: for super-loops, which never return. Nothing of a run is executed after that, no `Drop`
+    /// either.
+    pub fn horizon(mut self, events: u64) -> Self {
+        self.campaign.setup.horizon = Some(events);
+        self
+    }
+
+    /// The first medium's initial image: for example one from a device in the field, or one whose
+    /// sequence numbers are about to wrap.
+    pub fn image(mut self, image: Vec<u8>) -> Self {
+        self.campaign.setup.image = Some(image);
+        self
+    }
+
+    /// Cuts until no cut leads to a new state, which covers every image that any number of cuts can
+    /// leave. Ends only if the program and its world have a bounded number of states.
+    pub fn closure(mut self) -> Self {
+        self.campaign.setup.depth = u32::MAX;
+        self
+    }
+
+    /// Marks a campaign of [`random`](crate::random()). Its programs have no names, so no line
+    /// refers to one of them; the whole is repeated instead.
+    pub(crate) fn of_random(mut self) -> Self {
+        self.campaign.reported = false;
+        self.campaign.line = None;
+        self
+    }
+
+    /// Names bytes of the first medium in reports and failure lines, like the name of a field.
+    pub fn field(self, name: &str, bytes: Range<u32>) -> Self {
+        self.field_of(0, name, bytes)
+    }
+
+    /// Names bytes of a medium; media count from 0.
+    pub fn field_of(mut self, medium: usize, name: &str, bytes: Range<u32>) -> Self {
+        let name = crate::names::plain(name);
+        self.campaign.setup.fields.push((medium, bytes, name));
+        self
+    }
+
+    /// Replays this failure line instead of exploring. The environment variable `POWERFAIL` does
+    /// the same for the campaign that the line names.
+    pub fn replay(mut self, line: &str) -> Self {
+        self.campaign.line = Some(line.to_owned());
+        self.campaign.pasted = false;
+        self
+    }
+
+    /// [`run`](Self::run), but returns the failure.
+    ///
+    /// With `POWERFAIL_THIN=n` in the environment it boots about `n` cuts, spread over the run, at
+    /// depth 1, with one or two boots each, and compares no two runs: a quick look, for Miri. Other
+    /// cuts count as sampled.
+    ///
+    /// **Errors**: the [`Failure`] with whose report [`run`](Self::run) panics.
+    pub fn try_run(self) -> Result<Summary, Failure> {
+        self.campaign.try_run()
+    }
+}
+
+impl Campaign {
+    #[track_caller]
+    fn run(self) -> Summary {
         let (reported, name) = (self.reported, self.setup.name.clone());
         match self.try_run() {
             Ok(s) => s,
@@ -230,78 +340,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
         }
     }
 
-    /// How long one boot may take before the watchdog ends the process with a report; 20 seconds by
-    /// default. It catches loops that do not touch the medium. Others run into the
-    /// [budget](Self::budget).
-    pub fn boot_timeout(mut self, timeout: Duration) -> Self {
-        self.setup.boot_timeout = timeout;
-        self
-    }
-
-    /// The number of worker threads; all cores by default.
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.setup.threads = threads.max(1);
-        self
-    }
-
-    /// Ends each run after so many events that persist or that the world sees, as if the power were
-    /// cut: for super-loops, which never return. Nothing of a run is executed after that, no `Drop`
-    /// either.
-    pub fn horizon(mut self, events: u64) -> Self {
-        self.setup.horizon = Some(events);
-        self
-    }
-
-    /// The first medium's initial image: for example one from a device in the field, or one whose
-    /// sequence numbers are about to wrap.
-    pub fn image(mut self, image: Vec<u8>) -> Self {
-        self.setup.image = Some(image);
-        self
-    }
-
-    /// Cuts until no cut leads to a new state, which covers every image that any number of cuts can
-    /// leave. Ends only if the program and its world have a bounded number of states.
-    pub fn closure(mut self) -> Self {
-        self.setup.depth = u32::MAX;
-        self
-    }
-
-    /// Marks a campaign of [`random`](crate::random()). Its programs have no names, so no line
-    /// refers to one of them; the whole is repeated instead.
-    pub(crate) fn of_random(mut self) -> Self {
-        self.reported = false;
-        self.line = None;
-        self
-    }
-
-    /// Names bytes of the first medium in reports and failure lines, like the name of a field.
-    pub fn field(self, name: &str, bytes: Range<u32>) -> Self {
-        self.field_of(0, name, bytes)
-    }
-
-    /// Names bytes of a medium; media count from 0.
-    pub fn field_of(mut self, medium: usize, name: &str, bytes: Range<u32>) -> Self {
-        let name = crate::names::plain(name);
-        self.setup.fields.push((medium, bytes, name));
-        self
-    }
-
-    /// Replays this failure line instead of exploring. The environment variable `POWERFAIL` does
-    /// the same for the campaign that the line names.
-    pub fn replay(mut self, line: &str) -> Self {
-        self.line = Some(line.to_owned());
-        self.pasted = false;
-        self
-    }
-
-    /// [`run`](Self::run), but returns the failure.
-    ///
-    /// With `POWERFAIL_THIN=n` in the environment it boots about `n` cuts, spread over the run, at
-    /// depth 1, with one or two boots each, and compares no two runs: a quick look, for Miri. Other
-    /// cuts count as sampled.
-    ///
-    /// **Errors**: the [`Failure`] with whose report [`run`](Self::run) panics.
-    pub fn try_run(mut self) -> Result<Summary, Failure> {
+    pub(crate) fn try_run(mut self) -> Result<Summary, Failure> {
         let asked = self.setup.depth.min(self.setup.max_depth);
         self.setup.depth = env::depth(self.setup.depth).min(self.setup.max_depth);
         if let Some(n) = env::thin() {
@@ -356,7 +395,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     }
 
     fn medium(&self) -> String {
-        engine::names(&media_arena(&self.setup.media, None, 0).1)
+        engine::names(&self.setup.media.parts)
     }
 
     /// One campaign for each point at which the program may be interrupted.
@@ -503,7 +542,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
 
     /// Checks that runs without a cut agree, also on another thread with the media at another
     /// address.
-    fn check_determinism(&self, here: &mut engine::Engine<'_, M, T>) -> Result<(), FailedRun> {
+    fn check_determinism(&self, here: &mut engine::Engine<'_>) -> Result<(), FailedRun> {
         if self.setup.thin.is_some() {
             return Ok(());
         }

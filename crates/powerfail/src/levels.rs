@@ -13,12 +13,10 @@
 
 use crate::chain::FailedRun;
 use crate::engine::{Count, Engine, State, engine_of};
-use crate::medium::Media;
 use crate::quick::require_cuts;
 use crate::schedules::{Planned, Start};
 use crate::search::NextStates;
 use crate::torn::{Policy, UnstableWords};
-use crate::world::WorldState;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -36,7 +34,7 @@ enum Item {
     Run(usize, Planned),
 }
 
-impl<M: Media, T: WorldState> Engine<'_, M, T> {
+impl Engine<'_> {
     pub(crate) fn explore(&mut self) -> Result<(), FailedRun> {
         let setup = self.setup;
         // A quick look compares no runs, so it needs no hash.
@@ -139,7 +137,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
 
     /// What the engines of a level share out: the states, or, if these are few and have schedules,
     /// the runs of each.
-    fn items(&mut self, states: &[State<T>]) -> Result<Vec<Item>, FailedRun> {
+    fn items(&mut self, states: &[State]) -> Result<Vec<Item>, FailedRun> {
         if states.len() >= MANY || self.setup.preemptions.is_none() {
             return Ok((0..states.len()).map(Item::State).collect());
         }
@@ -155,9 +153,9 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
 
     fn cut_item(
         &mut self,
-        states: &[State<T>],
+        states: &[State],
         item: &Item,
-        next: &mut NextStates<'_, T>,
+        next: &mut NextStates<'_>,
     ) -> Result<(), FailedRun> {
         let s = &states[match item {
             Item::State(i) | Item::Run(i, _) => *i,
@@ -174,10 +172,10 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// All threads take items from one counter.
     fn cut_in_parallel(
         &mut self,
-        states: &[State<T>],
+        states: &[State],
         items: &[Item],
         keep: usize,
-    ) -> Result<Vec<State<T>>, FailedRun> {
+    ) -> Result<Vec<State>, FailedRun> {
         let taken = AtomicUsize::new(0);
         let found = Mutex::new((Vec::new(), None::<(usize, FailedRun)>, Count::default()));
         let (setup, shared) = (self.setup, &self.shared);
@@ -218,7 +216,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         // A state that two threads reached continues from the first rank, as with one thread.
         let mut all = Vec::new();
         for (i, n) in next {
-            let mine = |s: &State<T>| self.shared.belongs_to(s.key, rank + i as u64);
+            let mine = |s: &State| self.shared.belongs_to(s.key, rank + i as u64);
             all.extend(n.into_iter().filter(mine));
         }
         Ok(all)

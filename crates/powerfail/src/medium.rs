@@ -32,6 +32,30 @@ pub struct MediaLayout {
 }
 
 impl MediaLayout {
+    pub(crate) fn of<M: Media>(media: &M) -> Self {
+        let mut out = MediaLayout {
+            parts: Vec::new(),
+            image: Vec::new(),
+        };
+        media.parts(&mut out);
+        out
+    }
+
+    /// Makes the memory of the media in their initial state.
+    pub(crate) fn arena(&self, image: Option<&[u8]>, skew: usize) -> (Arena, Vec<MediumInfo>) {
+        let mut all = self.image.clone();
+        if let Some(image) = image {
+            let first = self.parts[0].len as usize;
+            assert_eq!(
+                image.len(),
+                first,
+                "the initial image must be as long as the first medium"
+            );
+            all[..first].copy_from_slice(image);
+        }
+        (Arena::new(&all, skew), self.parts.clone())
+    }
+
     pub(crate) fn add(&mut self, part: MediumInfo, image: &[u8]) {
         self.image.resize(self.image.len().next_multiple_of(64), 0);
         self.parts.push(MediumInfo {
@@ -49,29 +73,6 @@ pub struct Attach<'r> {
     pub(crate) rec: &'r Recorder,
     pub(crate) base: *mut u8,
     pub(crate) parts: std::slice::Iter<'r, MediumInfo>,
-}
-
-/// Makes the memory of the media in their initial state.
-pub(crate) fn media_arena<M: Media>(
-    media: &M,
-    image: Option<&[u8]>,
-    skew: usize,
-) -> (Arena, Vec<MediumInfo>) {
-    let mut out = MediaLayout {
-        parts: Vec::new(),
-        image: Vec::new(),
-    };
-    media.parts(&mut out);
-    if let Some(image) = image {
-        let first = out.parts[0].len as usize;
-        assert_eq!(
-            image.len(),
-            first,
-            "the initial image must be as long as the first medium"
-        );
-        out.image[..first].copy_from_slice(image);
-    }
-    (Arena::new(&out.image, skew), out.parts)
 }
 
 /// A memory-mapped medium with the failure model `M`. The program gets an [`nvmem::Region`].

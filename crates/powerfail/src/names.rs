@@ -2,9 +2,7 @@
 
 use crate::engine::Engine;
 use crate::hash::Wide;
-use crate::medium::Media;
 use crate::trace::{Event, Trace};
-use crate::world::WorldState;
 use std::collections::HashMap;
 
 /// Replaces characters that separate the parts of a line.
@@ -36,7 +34,7 @@ pub(crate) fn number(bytes: &[u8]) -> String {
     }
 }
 
-impl<M: Media, T: WorldState> Engine<'_, M, T> {
+impl Engine<'_> {
     /// The name of a location: the field, or the offset in the medium.
     pub(crate) fn location(&self, at: u32) -> String {
         let i = self.parts.partition_point(|p| p.at <= at) - 1;
@@ -60,7 +58,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     pub(crate) fn tokens<'t>(
         &self,
         trace: &'t Trace,
-    ) -> impl Iterator<Item = String> + use<'_, 't, M, T> {
+    ) -> impl Iterator<Item = String> + use<'_, 't> {
         let mut seen: HashMap<(char, u32), u32> = HashMap::new();
         trace.events.iter().map(move |e| {
             let (kind, at, value) = match *e {

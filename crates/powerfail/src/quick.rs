@@ -3,10 +3,8 @@
 
 use crate::chain::FailedRun;
 use crate::engine::{Engine, Run};
-use crate::medium::Media;
 use crate::trace::Trace;
 use crate::walk::Walk;
-use crate::world::WorldState;
 
 /// Fails if there is no cut: such a campaign would find nothing.
 pub(crate) fn require_cuts(cuts: usize) -> Result<(), FailedRun> {
@@ -18,12 +16,12 @@ pub(crate) fn require_cuts(cuts: usize) -> Result<(), FailedRun> {
     }
 }
 
-impl<M: Media, T: WorldState> Engine<'_, M, T> {
+impl Engine<'_> {
     /// Spreads `n` cuts over the run that is about to be cut.
     pub(crate) fn choose_stride(
         &mut self,
         n: u64,
-        run: &Run<T>,
+        run: &Run,
         trace: &Trace,
     ) -> Result<(), FailedRun> {
         if let Err(what) = &run.end {

@@ -3,7 +3,7 @@
 use crate::engine;
 use crate::env;
 use crate::explore::{Explore, captures_nothing};
-use crate::medium::{Media, media_arena};
+use crate::medium::{Media, MediaLayout};
 use crate::report::Failure;
 use crate::summary::Summary;
 use crate::world::{World, WorldState};
@@ -102,10 +102,9 @@ where
 
     fn one(&self, input: S::Value) -> Explore<M, T> {
         let program = self.program.clone();
-        let e = Explore::new(
-            (self.media)(),
-            Box::new(move |nv, world| program(nv, world, &input)),
-        )
+        let e = Explore::new((self.media)(), move |nv, world: &World<'_, T>| {
+            program(nv, world, &input)
+        })
         .depth(self.depth)
         .of_random();
         match &self.name {
@@ -144,7 +143,7 @@ where
             ..Config::default()
         });
         let sum = Cell::new(Summary::default());
-        let medium = engine::names(&media_arena(&(self.media)(), None, 0).1);
+        let medium = engine::names(&MediaLayout::of(&(self.media)()).parts);
         let r = runner.run(&self.strategy, |input| match self.one(input).try_run() {
             Ok(s) => {
                 sum.set(sum.get() + s);

@@ -20,7 +20,6 @@ use crate::build;
 use crate::chain::{Cut, DIFFER, torn_states};
 use crate::engine::{self, Engine, Run, trace_hash};
 use crate::hash::Wide;
-use crate::medium::Media;
 use crate::names::{number, plain};
 use crate::schedule::Schedule;
 use crate::schedules::Start;
@@ -28,7 +27,6 @@ use crate::search::carry_over;
 use crate::torn::{Policy, UnstableWords};
 use crate::trace::{Event, Trace};
 use crate::walk::{Walk, part_of};
-use crate::world::WorldState;
 
 /// Where to cut: a known cut, or the text of a line.
 pub(crate) enum CutSource<'l> {
@@ -163,7 +161,7 @@ fn by_thread(events: &[(Option<String>, String)]) -> String {
     with.collect::<Vec<_>>().join("   ")
 }
 
-impl<M: Media, T: WorldState> Engine<'_, M, T> {
+impl Engine<'_> {
     pub(crate) fn model(&self) -> String {
         engine::names(&self.parts)
     }
@@ -411,9 +409,9 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// **Errors**: a preemption of the schedule does not exist any more.
     fn follow_run(
         &mut self,
-        start: &Start<'_, T>,
+        start: &Start<'_>,
         schedule: &Schedule,
-    ) -> Result<(Run<T>, Trace, Vec<String>), String> {
+    ) -> Result<(Run, Trace, Vec<String>), String> {
         self.schedule = schedule.clone();
         self.status.under(schedule);
         let run = self.boot(

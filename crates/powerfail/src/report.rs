@@ -3,11 +3,9 @@
 use crate::build;
 use crate::chain::{Cut, FailedRun};
 use crate::engine::{self, Setup};
-use crate::medium::Media;
 use crate::replay::{CutSource, Replayed};
 use crate::schedule::Schedule;
 use crate::summary::Summary;
-use crate::world::WorldState;
 use std::fmt;
 use std::fmt::Write;
 use std::time::Duration;
@@ -82,7 +80,7 @@ fn times(cuts: usize) -> String {
     }
 }
 
-pub(crate) fn failure<M: Media, T: WorldState>(setup: &Setup<M, T>, bad: &FailedRun) -> Failure {
+pub(crate) fn failure(setup: &Setup, bad: &FailedRun) -> Failure {
     let name = &setup.name;
     if bad.cuts.is_empty() && setup.preempt.is_none() && bad.schedule.is_default() {
         return Failure::plain(name, &format!("without a power cut: {}", bad.what));
@@ -123,8 +121,8 @@ pub(crate) fn no_end(timeout: Duration) -> String {
 }
 
 /// The watchdog's report of a boot that takes too long.
-pub(crate) fn hung<M: Media, T: WorldState>(
-    setup: &Setup<M, T>,
+pub(crate) fn hung(
+    setup: &Setup,
     cuts: &[Cut],
     schedule: &Schedule,
     replayed: Option<&str>,
@@ -149,8 +147,8 @@ pub(crate) fn hung<M: Media, T: WorldState>(
     }
 }
 
-pub(crate) fn build<M: Media, T: WorldState>(
-    setup: &Setup<M, T>,
+pub(crate) fn build(
+    setup: &Setup,
     replayed: &Replayed,
     what: &str,
     line: Option<String>,

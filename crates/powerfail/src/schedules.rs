@@ -12,10 +12,9 @@
 
 use crate::chain::DIFFER;
 use crate::engine::{Engine, Run, trace_hash};
-use crate::medium::Media;
 use crate::schedule::{Preemption, Schedule};
 use crate::torn::{Policy, UnstableWords};
-use crate::world::WorldState;
+use crate::world::Value;
 use nvmem::planted;
 use std::collections::VecDeque;
 
@@ -49,16 +48,16 @@ pub(crate) struct BadRun {
 }
 
 /// The state in the arena, as a boot finds it.
-pub(crate) struct Start<'a, T> {
-    pub(crate) world: &'a T,
+pub(crate) struct Start<'a> {
+    pub(crate) world: &'a Value,
     pub(crate) record_reads: bool,
     pub(crate) unstable: &'a UnstableWords,
     pub(crate) policy: Policy,
 }
 
-impl<M: Media, T: WorldState> Engine<'_, M, T> {
+impl Engine<'_> {
     /// Boots once with a schedule. Its record stays in the recorder.
-    pub(crate) fn boot_planned(&mut self, start: &Start<'_, T>, p: &Planned) -> Run<T> {
+    pub(crate) fn boot_planned(&mut self, start: &Start<'_>, p: &Planned) -> Run {
         self.schedule = p.schedule.clone();
         self.status.under(&self.schedule);
         let mut run = self.boot(
@@ -80,7 +79,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// **Errors**: the first run that fails.
     pub(crate) fn run_all(
         &mut self,
-        start: &Start<'_, T>,
+        start: &Start<'_>,
         mut each: impl FnMut(&mut Self, &Planned),
     ) -> Result<AllRuns, BadRun> {
         let most = match self.setup.preemptions {

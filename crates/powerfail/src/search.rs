@@ -26,34 +26,33 @@
 use crate::chain::{Cut, DIFFER, FailedRun, Link, chain, torn_states};
 use crate::engine::{Engine, State, trace_hash};
 use crate::hash::{Wide, item};
-use crate::medium::Media;
 use crate::monitor::Claim;
 use crate::schedule::Schedule;
 use crate::schedules::{Planned, Start};
 use crate::torn::{Policy, UnstableWords};
 use crate::walk::{OpenUnit, Walk, part_of, read_first};
-use crate::world::WorldState;
+use crate::world::Value;
 use nvmem::planted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// An instant at which the power is cut.
-struct CrashPoint<'a, T> {
+struct CrashPoint<'a> {
     event: u32,
     torn: Option<u8>,
     unstable: &'a UnstableWords,
-    world: &'a T,
+    world: &'a Value,
     world_hash: u128,
-    from: &'a State<T>,
+    from: &'a State,
     /// The schedule of the run that is cut.
     schedule: &'a Schedule,
 }
 
 /// The states of the next level, and how many of them to store.
-pub(crate) struct NextStates<'n, T>(pub(crate) &'n mut Vec<State<T>>, pub(crate) usize);
+pub(crate) struct NextStates<'n>(pub(crate) &'n mut Vec<State>, pub(crate) usize);
 
-impl<T> State<T> {
-    fn start(&self) -> Start<'_, T> {
+impl State {
+    fn start(&self) -> Start<'_> {
         Start {
             world: &self.world,
             record_reads: !self.free.is_empty(),
@@ -77,10 +76,10 @@ type Branch = (Vec<(u32, u32)>, Vec<OpenUnit>);
 /// The open units that a boot read, and their values.
 type Reads = (Vec<OpenUnit>, Vec<u32>);
 
-impl<M: Media, T: WorldState> Engine<'_, M, T> {
+impl Engine<'_> {
     /// Boots the state in the arena again, under each schedule, and compares with the first time.
     /// Returns the schedules.
-    pub(crate) fn compare(&mut self, s: &State<T>) -> Result<Vec<Planned>, FailedRun> {
+    pub(crate) fn compare(&mut self, s: &State) -> Result<Vec<Planned>, FailedRun> {
         let mut plans = Vec::new();
         match self.run_all(&s.start(), |_, p| plans.push(p.clone())) {
             Ok(all) if all.hash == s.trace_hash => Ok(plans),
@@ -90,7 +89,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     }
 
     /// The schedules with which the state in the arena is to be cut.
-    pub(crate) fn plans(&mut self, s: &State<T>) -> Result<Vec<Planned>, FailedRun> {
+    pub(crate) fn plans(&mut self, s: &State) -> Result<Vec<Planned>, FailedRun> {
         match self.setup.preemptions {
             None => Ok(vec![Planned::default()]),
             Some(_) => self.compare(s),
@@ -100,8 +99,8 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// Cuts the runs of the state in the arena at every instant, with every schedule.
     pub(crate) fn cut_everywhere(
         &mut self,
-        s: &State<T>,
-        next: &mut NextStates<'_, T>,
+        s: &State,
+        next: &mut NextStates<'_>,
     ) -> Result<(), FailedRun> {
         for (i, p) in self.plans(s)?.iter().enumerate() {
             if i > 0 && !planted!("powerfail/next-run-begins-at-the-end") {
@@ -118,9 +117,9 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// has. Leaves the end of the run there.
     pub(crate) fn cut_run(
         &mut self,
-        s: &State<T>,
+        s: &State,
         p: &Planned,
-        next: &mut NextStates<'_, T>,
+        next: &mut NextStates<'_>,
     ) -> Result<(), FailedRun> {
         let run = self.boot_planned(&s.start(), p);
         let trace = self.take_trace();
@@ -140,7 +139,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         }
         let mut walk = Walk::new(s.free.clone(), s.unstable.clone());
         let mut world = s.world.clone();
-        let mut world_hash = Wide::of(&world);
+        let mut world_hash = world.digest();
         // Instants since the last tried cut; they are covered by the next one.
         let mut instants = 0;
         for i in 0..=trace.events.len() {
@@ -212,7 +211,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     }
 
     /// The key that identifies a state.
-    fn key(&mut self, point: &CrashPoint<'_, T>, free: &[OpenUnit]) -> u128 {
+    fn key(&mut self, point: &CrashPoint<'_>, free: &[OpenUnit]) -> u128 {
         let arena = &self.rec.0.get_mut().arena;
         let mut key = arena.hash() ^ point.world_hash ^ point.unstable.hash();
         for p in free {
@@ -238,10 +237,10 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// there. The states of the last level are divided. So one shard counts and boots each cut.
     fn boot_all_states(
         &mut self,
-        point: &CrashPoint<'_, T>,
+        point: &CrashPoint<'_>,
         pend: &[OpenUnit],
         instants: u64,
-        next: &mut NextStates<'_, T>,
+        next: &mut NextStates<'_>,
     ) -> Result<(), FailedRun> {
         if self.setup.shard.1 > 1 {
             let key = self.key(point, pend);
@@ -288,10 +287,10 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// Boots one state with each read policy, unless it was booted before.
     fn boot_state(
         &mut self,
-        point: &CrashPoint<'_, T>,
+        point: &CrashPoint<'_>,
         choices: &[(u32, u32)],
         free: &[OpenUnit],
-        next: &mut NextStates<'_, T>,
+        next: &mut NextStates<'_>,
     ) -> Result<Option<Reads>, FailedRun> {
         let mut old = Vec::with_capacity(choices.len());
         let arena = &mut self.rec.0.get_mut().arena;
@@ -337,11 +336,11 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
 
     fn boot_once(
         &mut self,
-        point: &CrashPoint<'_, T>,
+        point: &CrashPoint<'_>,
         (choices, key): (&[(u32, u32)], u128),
         free: &[OpenUnit],
         (policy, counted): (Policy, bool),
-        next: &mut NextStates<'_, T>,
+        next: &mut NextStates<'_>,
     ) -> Result<(Reads, bool), FailedRun> {
         let cut = Cut {
             event: point.event,

@@ -1,7 +1,6 @@
 //! The result of a campaign that passed.
 
 use crate::engine::{Count, Setup};
-use crate::medium::Media;
 use std::fmt;
 
 /// The counts of a campaign.
@@ -50,7 +49,7 @@ impl std::ops::Add for Summary {
 }
 
 impl Summary {
-    pub(crate) fn of<M: Media, T>(c: &Count, setup: &Setup<M, T>) -> Summary {
+    pub(crate) fn of(c: &Count, setup: &Setup) -> Summary {
         Summary {
             cuts: c.cuts,
             boots: c.boots,

@@ -3,10 +3,13 @@
 use crate::hash::Wide;
 use crate::observe::Recorder;
 use crate::threads::Threads;
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The world outside of the device: messages that it sent, sensor values, promises made to a user.
 ///
@@ -28,10 +31,71 @@ use std::sync::{Mutex, PoisonError};
 /// local reference). It has a value before the first boot (`Default`, or
 /// [`Explore::world`](crate::Explore::world)). These bounds are [`WorldState`].
 pub struct World<'r, T> {
-    value: RefCell<T>,
-    past: RefCell<Vec<(T, u128)>>,
+    log: &'r WorldLog<'r>,
+    of: PhantomData<fn() -> T>,
+}
+
+/// A world's value of any type, as the engine sees it: it never changes.
+pub(crate) type Value = Arc<dyn AnyWorld>;
+
+pub(crate) trait AnyWorld: Any + Debug + Send + Sync {
+    fn digest(&self) -> u128;
+}
+impl<T: WorldState> AnyWorld for T {
+    fn digest(&self) -> u128 {
+        Wide::of(self)
+    }
+}
+
+/// The value as what it is.
+pub(crate) fn known<T: WorldState>(value: &Value) -> &T {
+    let any: &dyn Any = &**value;
+    any.downcast_ref()
+        .expect("a campaign has one type of world")
+}
+
+/// The world in one run, and its values from the first change on, each with its hash.
+pub(crate) struct WorldLog<'r> {
+    value: RefCell<Value>,
+    past: RefCell<Vec<(Value, u128)>>,
     rec: &'r Recorder,
     watched: &'r Watched,
+}
+
+impl<'r> WorldLog<'r> {
+    pub(crate) fn new(value: Value, rec: &'r Recorder, watched: &'r Watched) -> Self {
+        WorldLog {
+            value: RefCell::new(value),
+            past: RefCell::new(Vec::new()),
+            rec,
+            watched,
+        }
+    }
+
+    fn push(&self, v: Value) {
+        let hash = v.digest();
+        let mut past = self.past.borrow_mut();
+        past.push((v, hash));
+        self.rec.0.borrow_mut().world(past.len() as u32 - 1);
+    }
+
+    fn watch(&self, name: &str, value: String) {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = watched
+            .entry(name.to_owned())
+            .or_insert_with(|| value.clone())
+            .clone();
+        drop(watched);
+        assert!(
+            first == value,
+            "`{name}` is {value} here, and was {first} in a boot that executed everything: a bypassed step had a \
+             side effect"
+        );
+    }
+
+    pub(crate) fn into_past(self) -> Vec<(Value, u128)> {
+        self.past.into_inner()
+    }
 }
 
 /// The values passed to `watch` in the first boot, as text.
@@ -44,28 +108,26 @@ pub(crate) type Watched = Mutex<HashMap<String, String>>;
     note = "a world is copied, compared and printed: `#[derive(Clone, Hash, Debug, Default)]`",
     note = "it is sent to other threads: `Send + Sync + 'static`, so it holds no `Rc`, no `Cell` and no borrowed reference"
 )]
-pub trait WorldState: Clone + Hash + std::fmt::Debug + Send + Sync + 'static {}
+pub trait WorldState: Clone + Hash + Debug + Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
-impl<T: Clone + Hash + std::fmt::Debug + Send + Sync + 'static> WorldState for T {}
+impl<T: Clone + Hash + Debug + Send + Sync + 'static> WorldState for T {}
 
 impl<'r, T: WorldState> World<'r, T> {
-    pub(crate) fn new(value: T, rec: &'r Recorder, watched: &'r Watched) -> Self {
+    pub(crate) fn of(log: &'r WorldLog<'r>) -> Self {
         World {
-            value: RefCell::new(value),
-            past: RefCell::new(Vec::new()),
-            rec,
-            watched,
+            log,
+            of: PhantomData,
         }
     }
 
     /// The current value.
     pub fn get(&self) -> T {
-        self.value.borrow().clone()
+        self.with(T::clone)
     }
 
     /// Passes the current value to `f`.
     pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> R {
-        f(&self.value.borrow())
+        f(known(&self.log.value.borrow()))
     }
 
     /// Replaces the value.
@@ -75,16 +137,13 @@ impl<'r, T: WorldState> World<'r, T> {
 
     /// Changes the value atomically.
     pub fn update(&self, f: impl FnOnce(&mut T)) {
-        self.rec.point();
-        self.rec.tick();
-        f(&mut self.value.borrow_mut());
-        let v = self.value.borrow();
-        let mut past = self.past.borrow_mut();
-        past.push((v.clone(), Wide::of(&*v)));
-        let n = past.len() as u32 - 1;
-        drop(past);
-        drop(v);
-        self.rec.0.borrow_mut().world(n);
+        self.log.rec.point();
+        self.log.rec.tick();
+        let mut value = self.log.value.borrow_mut();
+        let mut new = known::<T>(&value).clone();
+        f(&mut new);
+        *value = Arc::new(new);
+        self.log.push(value.clone());
     }
 
     /// The device promised the outside that `value` is safe. The same as [`set`](World::set).
@@ -106,7 +165,7 @@ impl<'r, T: WorldState> World<'r, T> {
     ///
     /// **Panics**: inside another `body`.
     pub fn interrupted<R>(&self, handler: impl FnOnce(), body: impl FnOnce() -> R) -> R {
-        self.rec.interrupted(handler, body)
+        self.log.rec.interrupted(handler, body)
     }
 
     /// Runs several threads of control, each on a stack of its own, and returns when all of them
@@ -124,7 +183,7 @@ impl<'r, T: WorldState> World<'r, T> {
     /// **Panics**, which fails the campaign: if a thread panics; if every thread waits, and neither
     /// a deadline nor an interrupt can wake one; inside a thread.
     pub fn threads<'env>(&'env self, f: impl for<'scope> FnOnce(&'scope Threads<'scope, 'env>)) {
-        self.rec.threads(f)
+        self.log.rec.threads(f)
     }
 
     /// Asserts that `value` is the same in every boot that passes here, whatever it executed and
@@ -133,22 +192,7 @@ impl<'r, T: WorldState> World<'r, T> {
     /// cut.
     ///
     /// **Panics** if the value differs, which fails the campaign.
-    pub fn watch(&self, name: &str, value: impl std::fmt::Debug) {
-        let value = format!("{value:?}");
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = watched
-            .entry(name.to_owned())
-            .or_insert_with(|| value.clone())
-            .clone();
-        drop(watched);
-        assert!(
-            first == value,
-            "`{name}` is {value} here, and was {first} in a boot that executed everything: a bypassed step had a \
-             side effect"
-        );
-    }
-
-    pub(crate) fn into_past(self) -> Vec<(T, u128)> {
-        self.past.into_inner()
+    pub fn watch(&self, name: &str, value: impl Debug) {
+        self.log.watch(name, format!("{value:?}"))
     }
 }
