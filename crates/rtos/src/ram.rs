@@ -1,0 +1,223 @@
+//! What the kernel keeps in RAM: the committed state of each object, who has claimed what of it,
+//! who waits, and the threads.
+//!
+//! All of it is made at each boot, from the words on the medium and from the replay of the threads.
+//! While threads run, nobody reads an object's word: its state here is the one that counts.
+
+use crate::{LOCKS_MAX, OPERATIONS_MAX};
+use nv_replay::Error;
+
+/// No object: the thread waits for time only.
+pub const NOTHING: u8 = 0xff;
+/// The object of a thread that waits for the end of another one.
+pub const AN_END: u8 = 0xfe;
+/// Behind the last message of a queue.
+pub const NO_SLOT: u8 = 0xff;
+
+/// What a step does to an object when it commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A semaphore.
+    Count { taken: u8, given: u8 },
+    /// Flags of an event group; a flag that is both cleared and set is set.
+    Bits { clear: u8, set: u8 },
+    /// A slot of a queue gets a message.
+    Fill { slot: u8 },
+    /// A message leaves its slot.
+    Drain { slot: u8 },
+}
+
+/// An operation that waits for the commit of its step.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    /// The object.
+    pub object: u8,
+    /// What happens to it.
+    pub change: Change,
+}
+
+/// A semaphore, a queue, a mutex or an event group. Its `state` is the committed one.
+#[derive(Debug, Clone, Copy)]
+pub struct Object {
+    /// A bit for each thread that waits for it.
+    pub waiters: u8,
+    /// How many a semaphore has; the flags of a group; the owner of a mutex, from 1, or 0; the next
+    /// ticket of a queue.
+    pub state: u8,
+    /// What open steps have taken of it: how many, which flags. Of a mutex: who has it, from 1.
+    pub taken: u8,
+    /// How many open steps give.
+    pub given: u8,
+    /// A queue's slots of the oldest and the newest message that nobody has claimed.
+    pub first: u8,
+    pub last: u8,
+    /// So many messages may be sent to a queue before somebody looks how old its oldest one is.
+    pub sends: u8,
+    /// A queue's empty slots that nobody has reserved.
+    pub free: u32,
+}
+
+/// A word, if it is that of a queue's slot.
+#[derive(Debug, Clone, Copy)]
+pub struct Slot {
+    /// Its committed state: empty, or full with a ticket.
+    pub state: u8,
+    /// The slot of the message behind it, if nobody has claimed it.
+    pub next: u8,
+}
+
+/// A mutex that a thread has locked.
+#[derive(Debug, Clone, Copy)]
+pub struct Hold {
+    pub object: u8,
+    /// Locked. Otherwise the thread replays, and locks it when it is live.
+    pub locked: bool,
+    /// A call was made under it, so a record was, or will be.
+    pub used: bool,
+}
+
+/// A thread, as the kernel sees it.
+#[derive(Clone, Copy)]
+pub struct Control {
+    /// Of the threads that are ready, one of the highest level runs. From 0; two threads of
+    /// one priority have one level.
+    pub level: u8,
+    /// It has passed its records.
+    pub live: bool,
+    /// The running step has read the time `read`.
+    pub reads: bool,
+    /// How many operations.
+    pub len: u8,
+    /// How many mutexes.
+    pub held: u8,
+    /// For what it waits, if it does.
+    pub waits_for: u8,
+    pub holds: [Hold; LOCKS_MAX],
+    pub operations: [Operation; OPERATIONS_MAX],
+    /// So many numbers it may use before a part of its words is settled, from `unsettled` on.
+    pub numbers: u16,
+    pub unsettled: u16,
+    /// When it stops to wait.
+    pub until: u64,
+    pub read: u64,
+    pub ended: Option<Result<(), Error>>,
+}
+
+impl Control {
+    pub fn operations(&self) -> &[Operation] {
+        self.operations.get(..self.len.into()).unwrap_or(&[])
+    }
+    pub fn holds(&self) -> &[Hold] {
+        self.holds.get(..self.held.into()).unwrap_or(&[])
+    }
+    pub fn hold(&self, object: u8) -> Option<usize> {
+        self.holds().iter().position(|h| h.object == object)
+    }
+}
+
+/// The threads of one priority that are ready.
+#[derive(Debug, Clone, Copy)]
+pub struct Level {
+    /// A bit for each.
+    pub ready: u8,
+    /// The first of them, from this number on, runs.
+    pub turn: u8,
+}
+
+/// Exactly what a system with `T` threads, `O` objects and `W` words needs.
+pub struct Ram<const T: usize, const O: usize, const W: usize> {
+    threads: [Control; T],
+    levels: [Level; T],
+    objects: [Object; O],
+    slots: [Slot; W],
+}
+
+/// The parts of a [`Ram`]. Their lengths are constants of the system.
+pub trait Memory {
+    /// What it holds before the objects and threads are known.
+    const NEW: Self;
+    /// The threads.
+    fn threads(&self) -> &[Control];
+    /// The threads.
+    fn threads_mut(&mut self) -> &mut [Control];
+    /// The levels, from the lowest.
+    fn levels(&self) -> &[Level];
+    /// The levels, from the lowest.
+    fn levels_mut(&mut self) -> &mut [Level];
+    /// The objects.
+    fn objects(&self) -> &[Object];
+    /// The objects.
+    fn objects_mut(&mut self) -> &mut [Object];
+    /// The objects, and the slots of queues by their words.
+    fn slots_mut(&mut self) -> (&mut [Object], &mut [Slot]);
+}
+
+impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
+    const NEW: Self = Ram {
+        threads: [Control {
+            level: 0,
+            live: false,
+            reads: false,
+            len: 0,
+            held: 0,
+            waits_for: NOTHING,
+            holds: [Hold {
+                object: NOTHING,
+                locked: false,
+                used: false,
+            }; LOCKS_MAX],
+            operations: [Operation {
+                object: NOTHING,
+                change: Change::Bits { clear: 0, set: 0 },
+            }; OPERATIONS_MAX],
+            numbers: 0,
+            unsettled: 0,
+            until: 0,
+            read: 0,
+            ended: None,
+        }; T],
+        levels: [Level { ready: 0, turn: 0 }; T],
+        objects: [Object {
+            waiters: 0,
+            state: 0,
+            taken: 0,
+            given: 0,
+            first: NO_SLOT,
+            last: NO_SLOT,
+            sends: 0,
+            free: 0,
+        }; O],
+        slots: [Slot {
+            state: 0,
+            next: NO_SLOT,
+        }; W],
+    };
+    #[inline(always)]
+    fn threads(&self) -> &[Control] {
+        &self.threads
+    }
+    #[inline(always)]
+    fn threads_mut(&mut self) -> &mut [Control] {
+        &mut self.threads
+    }
+    #[inline(always)]
+    fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+    #[inline(always)]
+    fn levels_mut(&mut self) -> &mut [Level] {
+        &mut self.levels
+    }
+    #[inline(always)]
+    fn objects(&self) -> &[Object] {
+        &self.objects
+    }
+    #[inline(always)]
+    fn objects_mut(&mut self) -> &mut [Object] {
+        &mut self.objects
+    }
+    #[inline(always)]
+    fn slots_mut(&mut self) -> (&mut [Object], &mut [Slot]) {
+        (&mut self.objects, &mut self.slots)
+    }
+}
