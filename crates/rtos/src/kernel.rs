@@ -22,7 +22,7 @@
 
 use crate::error::{OpenError, code};
 use crate::port::Port;
-use crate::ram::{AN_END, Change, Hold, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
+use crate::ram::{AN_END, Hold, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
@@ -81,38 +81,43 @@ impl<S: System> State<'_, S> {
 
     // Operations.
 
-    /// A new operation of a thread's step.
-    #[inline]
-    fn operate(&mut self, t: usize, object: u8, change: Change) -> Result<(), pmem_tx::Error> {
-        let c = self.control(t);
-        let o = c.operations.get_mut(usize::from(c.len));
-        *o.ok_or(abort(code::TOO_MANY))? = Operation { object, change };
-        c.len += 1;
-        Ok(())
-    }
-
-    /// The operation of a thread's step on a semaphore or an event group: there is one at most.
-    #[inline]
-    fn operation(
+    /// Notes an operation of a thread's step on an object: there is one at most for a semaphore or
+    /// an event group, and `f` adds to it.
+    #[inline(always)]
+    fn operate(
         &mut self,
         t: usize,
         object: u8,
-        none: Change,
-    ) -> Result<&mut Change, pmem_tx::Error> {
+        f: impl FnOnce(&mut Operation),
+    ) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
-        let mut at = c.operations().iter().position(|o| o.object == object);
-        if planted!("nv-rtos/operations-not-merged") {
-            at = None;
+        let len = usize::from(c.len);
+        let mut at = len;
+        if len != 0 {
+            at = c.find(object);
         }
-        let at = match at {
-            Some(at) => at,
-            None => {
-                self.operate(t, object, none)?;
-                usize::from(self.control(t).len) - 1
-            }
-        };
-        let o = self.control(t).operations.get_mut(at);
-        Ok(&mut o.ok_or(abort(code::TOO_MANY))?.change)
+        let o = c.operations.get_mut(at).ok_or(abort(code::TOO_MANY))?;
+        if at == len {
+            let (plus, minus) = (0, 0);
+            *o = Operation {
+                object,
+                plus,
+                minus,
+            };
+            c.len += 1;
+        }
+        f(o);
+        Ok(())
+    }
+
+    /// The same on a slot of a queue.
+    #[inline(always)]
+    fn operate_slot(&mut self, t: usize, operation: Operation) -> Result<(), pmem_tx::Error> {
+        let c = self.control(t);
+        let o = c.operations.get_mut(usize::from(c.len));
+        *o.ok_or(abort(code::TOO_MANY))? = operation;
+        c.len += 1;
+        Ok(())
     }
 
     // Semaphores.
@@ -126,10 +131,7 @@ impl<S: System> State<'_, S> {
         if u32::from(o.state) + u32::from(o.given) >= max.into() {
             return Ok(false);
         }
-        let none = Change::Count { taken: 0, given: 0 };
-        if let Change::Count { given, .. } = self.operation(t, object, none)? {
-            *given += 1;
-        }
+        self.operate(t, object, |o| o.plus += 1)?;
         if let Some(o) = self.object(object) {
             o.given += 1;
         }
@@ -145,10 +147,7 @@ impl<S: System> State<'_, S> {
         if o.state <= o.taken {
             return Ok(None);
         }
-        let none = Change::Count { taken: 0, given: 0 };
-        if let Change::Count { taken, .. } = self.operation(t, object, none)? {
-            *taken += 1;
-        }
+        self.operate(t, object, |o| o.minus += 1)?;
         if let Some(o) = self.object(object) {
             o.taken += 1;
         }
@@ -160,11 +159,7 @@ impl<S: System> State<'_, S> {
     /// Sets flags with the commit.
     #[inline]
     pub fn set(&mut self, t: usize, object: u8, flags: u8) -> Result<(), pmem_tx::Error> {
-        let none = Change::Bits { clear: 0, set: 0 };
-        if let Change::Bits { set, .. } = self.operation(t, object, none)? {
-            *set |= flags;
-        }
-        Ok(())
+        self.operate(t, object, |o| o.plus |= flags)
     }
 
     /// Clears those of some flags with the commit that are set and that nobody has claimed, if
@@ -184,10 +179,7 @@ impl<S: System> State<'_, S> {
         if !enough(seen) {
             return Ok(None);
         }
-        let none = Change::Bits { clear: 0, set: 0 };
-        if let Change::Bits { clear, .. } = self.operation(t, object, none)? {
-            *clear |= seen;
-        }
+        self.operate(t, object, |o| o.minus |= seen)?;
         if let Some(o) = self.object(object) {
             o.taken |= seen;
         }
@@ -203,14 +195,8 @@ impl<S: System> State<'_, S> {
             return;
         }
         for c in self.ram.threads_mut() {
-            let len = c.len.into();
-            for o in c.operations.iter_mut().take(len) {
-                if let Change::Bits { clear, .. } = &mut o.change
-                    && o.object == object
-                {
-                    *clear &= !now_set;
-                }
-            }
+            let mine = c.operations().filter(|o| o.object == object);
+            mine.for_each(|o| o.minus &= !now_set);
         }
         if let Some(o) = self.object(object) {
             o.taken &= !now_set;
@@ -232,7 +218,15 @@ impl<S: System> State<'_, S> {
             return Ok(None);
         }
         let slot = self.object(object).map_or(0, |o| o.free.trailing_zeros()) as u8;
-        self.operate(t, object, Change::Fill { slot })?;
+        let (plus, minus) = (slot, NO_SLOT);
+        self.operate_slot(
+            t,
+            Operation {
+                object,
+                plus,
+                minus,
+            },
+        )?;
         if let Some(o) = self.object(object) {
             o.sends = o.sends.wrapping_sub(1);
             if !planted!("nv-rtos/reserved-slot-given-away") {
@@ -245,7 +239,7 @@ impl<S: System> State<'_, S> {
     /// The slots of a queue, with their numbers.
     fn slots(&mut self, object: u8) -> impl Iterator<Item = (u8, &mut Slot)> {
         let (word, n) = spec::<S>(object).map_or((0, 0), |s| (s.word, s.words));
-        let (_, slots) = self.ram.slots_mut();
+        let (_, _, slots) = self.ram.parts();
         let slots = slots.iter_mut().skip(word.into()).take(n.into());
         (0..).zip(slots)
     }
@@ -258,16 +252,22 @@ impl<S: System> State<'_, S> {
         let Some(&mut Object { free, state, .. }) = self.object(object) else {
             return false;
         };
-        let (mut span, mut reserved) = (0, 0);
+        // How long ago the oldest and the newest message were sent, in tickets.
+        let (mut oldest, mut newest) = (0, TICKETS);
+        let mut reserved = 0;
         for (slot, s) in self.slots(object) {
             if s.state & FULL != 0 {
-                span = span.max(state.wrapping_sub(s.state) % TICKETS);
+                let ago = state.wrapping_sub(s.state) % TICKETS;
+                (oldest, newest) = (oldest.max(ago), newest.min(ago));
             } else {
                 reserved += u8::from(free >> slot & 1 == 0);
             }
         }
-        let most = (TICKETS / 2).saturating_sub(span + reserved);
+        // Tickets behind the newest one can be used again.
+        let again = if oldest == 0 { 0 } else { newest - 1 };
+        let most = (TICKETS / 2).saturating_sub(oldest - again + reserved);
         if let Some(o) = self.object(object) {
+            o.state = state.wrapping_sub(again) % TICKETS;
             o.sends = most;
         }
         most > 0 || planted!("nv-rtos/tickets-lap")
@@ -280,12 +280,20 @@ impl<S: System> State<'_, S> {
         if slot == NO_SLOT {
             return Ok(None);
         }
-        self.operate(t, object, Change::Drain { slot })?;
+        let (plus, minus) = (NO_SLOT, slot);
+        self.operate_slot(
+            t,
+            Operation {
+                object,
+                plus,
+                minus,
+            },
+        )?;
         if planted!("nv-rtos/claims-ignored") {
             return Ok(Some(slot));
         }
+        let (_, objects, slots) = self.ram.parts();
         let word = usize::from(word_of::<S>(object) + u16::from(slot));
-        let (objects, slots) = self.ram.slots_mut();
         if let (Some(o), Some(s)) = (objects.get_mut(usize::from(object)), slots.get(word)) {
             o.first = s.next;
         }
@@ -295,7 +303,7 @@ impl<S: System> State<'_, S> {
     /// Puts a message among those that nobody has claimed: in the order of their tickets.
     fn put_back(&mut self, object: u8, slot: u8) {
         let first_word = usize::from(word_of::<S>(object));
-        let (objects, slots) = self.ram.slots_mut();
+        let (_, objects, slots) = self.ram.parts();
         let Some(o) = objects.get_mut(usize::from(object)) else {
             return;
         };
@@ -459,75 +467,97 @@ impl<S: System> State<'_, S> {
     }
 
     /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
-    #[inline]
+    #[inline(never)]
     fn apply(&mut self, t: usize, stamp: Stamp) -> bool {
-        let len = usize::from(core::mem::take(&mut self.control(t).len));
+        let c = self.control(t);
+        let [operation, ..] = c.operations;
+        let len = core::mem::take(&mut c.len);
+        if len > 1 {
+            return self.apply_all(t, len, stamp);
+        }
+        let Operation {
+            object,
+            plus,
+            minus,
+        } = operation;
+        let (_, objects, slots) = self.ram.parts();
+        let Some(o) = objects.get_mut(usize::from(object)) else {
+            return false;
+        };
+        let mut again = 0;
+        let mut word = o.word;
+        let before;
+        let after;
+        match o.kind {
+            Kind::Semaphore | Kind::Mutex => {
+                before = o.state;
+                after = before.wrapping_add(plus).wrapping_sub(minus);
+                o.state = after;
+                o.given = o.given.wrapping_sub(plus);
+                o.taken = o.taken.wrapping_sub(minus);
+            }
+            Kind::Events => {
+                before = o.state;
+                after = before & !minus | plus;
+                o.state = after;
+                o.taken &= !minus;
+                again = o.taken & plus;
+            }
+            Kind::Queue if minus == NO_SLOT => {
+                before = 0;
+                after = FULL | o.state;
+                o.state = (o.state + 1) % TICKETS;
+                let slots = slots.get_mut(usize::from(word)..).unwrap_or_default();
+                word += u16::from(plus);
+                if let Some(s) = slots.get_mut(usize::from(plus)) {
+                    (s.state, s.next) = (after, NO_SLOT);
+                }
+                if o.first == NO_SLOT {
+                    o.first = plus;
+                } else if let Some(s) = slots.get_mut(usize::from(o.last)) {
+                    s.next = plus;
+                }
+                o.last = plus;
+            }
+            Kind::Queue => {
+                word += u16::from(minus);
+                let s = slots.get_mut(usize::from(word));
+                before = s.map_or(0, |s| core::mem::take(&mut s.state));
+                after = 0;
+                if !planted!("nv-rtos/slot-never-free-again") {
+                    o.free |= 1 << (minus % 32);
+                }
+            }
+        }
+        // Refused only for a word that was damaged in this life, which the next open finds.
+        let _ = self.store.put(word, stamp, before, after);
+        let waiters = core::mem::take(&mut o.waiters);
+        (waiters | again != 0) && self.applied(object, again, waiters)
+    }
+
+    /// The same for several operations: one after the other becomes the first.
+    #[cold]
+    #[inline(never)]
+    fn apply_all(&mut self, t: usize, len: u8, stamp: Stamp) -> bool {
         let mut woke = false;
-        for i in 0..len {
-            let Some(&Operation { object, change }) = self.control(t).operations.get(i) else {
-                break;
-            };
-            let mut word = word_of::<S>(object);
-            let (objects, slots) = self.ram.slots_mut();
-            let Some(o) = objects.get_mut(usize::from(object)) else {
-                continue;
-            };
-            let before;
-            let after;
-            let mut again = 0;
-            match change {
-                Change::Count { taken, given } => {
-                    before = o.state;
-                    after = before.wrapping_add(given).wrapping_sub(taken);
-                    o.state = after;
-                    o.taken = o.taken.wrapping_sub(taken);
-                    o.given = o.given.wrapping_sub(given);
-                }
-                Change::Bits { clear, set } => {
-                    before = o.state;
-                    after = before & !clear | set;
-                    o.state = after;
-                    o.taken &= !clear;
-                    again = o.taken & set;
-                }
-                Change::Fill { slot } => {
-                    word += u16::from(slot);
-                    before = 0;
-                    after = FULL | o.state;
-                    o.state = (o.state + 1) % TICKETS;
-                    let first_word = usize::from(word - u16::from(slot));
-                    let slots = slots.get_mut(first_word..).unwrap_or_default();
-                    if let Some(s) = slots.get_mut(usize::from(slot)) {
-                        *s = Slot {
-                            state: after,
-                            next: NO_SLOT,
-                        };
-                    }
-                    if o.first == NO_SLOT {
-                        o.first = slot;
-                    } else if let Some(s) = slots.get_mut(usize::from(o.last)) {
-                        s.next = slot;
-                    }
-                    o.last = slot;
-                }
-                Change::Drain { slot } => {
-                    word += u16::from(slot);
-                    let s = slots.get_mut(usize::from(word));
-                    before = s.map_or(0, |s| core::mem::take(&mut s.state));
-                    after = 0;
-                    if !planted!("nv-rtos/slot-never-free-again") {
-                        o.free |= 1 << (slot % 32);
-                    }
-                }
+        for i in 0..usize::from(len) {
+            let c = self.control(t);
+            if let Some(&o) = c.operations.get(i) {
+                (c.operations[0], c.len) = (o, 1);
+                woke |= self.apply(t, stamp);
             }
-            // Refused only for a word that was damaged in this life, which the next open finds.
-            let _ = self.store.put(word, stamp, before, after);
-            if again != 0 {
-                self.keep_set(object, again);
-            }
-            woke |= self.wake(object);
         }
         woke
+    }
+
+    /// Flags were set `again` that another step has claimed; wakes those that wait.
+    #[cold]
+    #[inline(never)]
+    fn applied(&mut self, object: u8, again: u8, waiters: u8) -> bool {
+        if again != 0 {
+            self.keep_set(object, again);
+        }
+        waiters != 0 && self.wake_all(waiters)
     }
 
     /// The thread's step is undone: its claims end.
@@ -540,20 +570,26 @@ impl<S: System> State<'_, S> {
         let len = usize::from(core::mem::take(&mut c.len));
         let mut woke = false;
         for i in 0..len {
-            let Some(&Operation { object, change }) = self.control(t).operations.get(i) else {
+            let Some(&o) = self.control(t).operations.get(i) else {
                 break;
             };
+            let Operation {
+                object,
+                plus,
+                minus,
+            } = o;
             let Some(o) = self.object(object) else {
                 continue;
             };
-            match change {
-                Change::Count { taken, given } => {
-                    o.taken -= taken;
-                    o.given -= given;
+            match o.kind {
+                Kind::Semaphore => {
+                    o.given -= plus;
+                    o.taken -= minus;
                 }
-                Change::Bits { clear, .. } => o.taken &= !clear,
-                Change::Fill { slot } => o.free |= 1 << (slot % 32),
-                Change::Drain { slot } => self.put_back(object, slot),
+                Kind::Events => o.taken &= !minus,
+                Kind::Queue if minus == NO_SLOT => o.free |= 1 << (plus % 32),
+                Kind::Queue => self.put_back(object, minus),
+                Kind::Mutex => {}
             }
             woke |= self.wake(object);
         }
@@ -565,6 +601,9 @@ impl<S: System> State<'_, S> {
     /// Makes the states of all objects from their words, of which none is in doubt.
     fn load(&mut self) -> Result<(), TagError> {
         for (object, spec) in (0..).zip(S::OBJECTS) {
+            if let Some(o) = self.object(object) {
+                (o.kind, o.word) = (spec.kind, spec.word);
+            }
             if spec.kind == Kind::Queue {
                 self.load_queue(object, spec)?;
                 continue;
@@ -590,7 +629,7 @@ impl<S: System> State<'_, S> {
         for slot in 0..spec.words as u8 {
             let word = spec.word + u16::from(slot);
             let state = self.store.get(word)?;
-            let (objects, slots) = self.ram.slots_mut();
+            let (_, objects, slots) = self.ram.parts();
             if let (Some(o), Some(s)) = (
                 objects.get_mut(usize::from(object)),
                 slots.get_mut(usize::from(word)),
@@ -1012,24 +1051,25 @@ impl<S: System> Outlet for Sys<'_, '_, S> {
 impl<S: System> Token for Sys<'_, '_, S> {
     #[inline]
     fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error> {
+        let me = self.me.min(S::THREADS.len() - 1);
         self.kernel.section(|s| {
             let stamp = Stamp {
-                owner: self.me as u32,
+                owner: me as u32,
                 sequence: commit.number(),
             };
-            if s.before_words(self.me).is_err() {
-                s.abandon(self.me, self.port);
+            if s.before_words(me).is_err() {
+                s.abandon(me, self.port);
                 return Err(Error::Aborted(code::DAMAGED));
             }
             if planted!("nv-rtos/early-commit") {
                 let done = commit.store();
-                s.apply(self.me, stamp);
+                s.apply(me, stamp);
                 s.reschedule(self.port);
                 return Ok(done);
             }
             #[cfg(feature = "instrument")]
             s.tell_commit(self.port);
-            let woke = s.apply(self.me, stamp);
+            let woke = s.control(me).len != 0 && s.apply(me, stamp);
             let done = commit.store();
             if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
                 s.reschedule(self.port);

@@ -305,8 +305,7 @@ impl<S: System> Events<S> {
     /// the step does with this group, two on 16-bit units. **Errors**: [`code::TOO_MANY`].
     pub fn set(&self, step: &Step<'_, '_, '_, '_, S>, flags: u8) -> Result<(), pmem_tx::Error> {
         let sys = step.token();
-        sys.kernel
-            .section(|s| s.set(sys.me, self.at.object, flags))
+        sys.kernel.section(|s| s.set(sys.me, self.at.object, flags))
     }
 
     /// Waits for flags, and clears them with the commit of the step. Returns those of them that

@@ -4,8 +4,10 @@
 //! All of it is made at each boot, from the words on the medium and from the replay of the threads.
 //! While threads run, nobody reads an object's word: its state here is the one that counts.
 
+use crate::system::Kind;
 use crate::{LOCKS_MAX, OPERATIONS_MAX};
 use nv_replay::Error;
+use nv_replay::nvmem::planted;
 
 /// No object: the thread waits for time only.
 pub const NOTHING: u8 = 0xff;
@@ -15,36 +17,32 @@ pub const AN_END: u8 = 0xfe;
 pub const NO_SLOT: u8 = 0xff;
 
 /// What a step does to an object when it commits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// A semaphore.
-    Count { taken: u8, given: u8 },
-    /// Flags of an event group; a flag that is both cleared and set is set.
-    Bits { clear: u8, set: u8 },
-    /// A slot of a queue gets a message.
-    Fill { slot: u8 },
-    /// A message leaves its slot.
-    Drain { slot: u8 },
-}
-
-/// An operation that waits for the commit of its step.
+///
+/// | object | `plus` | `minus` |
+/// |---|---|---|
+/// | semaphore | how many it gives | how many it takes |
+/// | event group | the flags that it sets | the flags that it clears; one in both is set |
+/// | queue, a message is sent | its slot | [`NO_SLOT`] |
+/// | queue, one is received | [`NO_SLOT`] | its slot |
 #[derive(Debug, Clone, Copy)]
+#[repr(align(4))]
 pub struct Operation {
     /// The object.
     pub object: u8,
-    /// What happens to it.
-    pub change: Change,
+    pub plus: u8,
+    pub minus: u8,
 }
 
 /// A semaphore, a queue, a mutex or an event group. Its `state` is the committed one.
 #[derive(Debug, Clone, Copy)]
 pub struct Object {
+    pub kind: Kind,
     /// A bit for each thread that waits for it.
     pub waiters: u8,
     /// How many a semaphore has; the flags of a group; the owner of a mutex, from 1, or 0; the next
     /// ticket of a queue.
     pub state: u8,
-    /// What open steps have taken of it: how many, which flags. Of a mutex: who has it, from 1.
+    /// What open steps take of it: how many, which flags. Of a mutex: who has it, from 1.
     pub taken: u8,
     /// How many open steps give.
     pub given: u8,
@@ -53,6 +51,8 @@ pub struct Object {
     pub last: u8,
     /// So many messages may be sent to a queue before somebody looks how old its oldest one is.
     pub sends: u8,
+    /// Its first word.
+    pub word: u16,
     /// A queue's empty slots that nobody has reserved.
     pub free: u32,
 }
@@ -104,8 +104,20 @@ pub struct Control {
 }
 
 impl Control {
-    pub fn operations(&self) -> &[Operation] {
-        self.operations.get(..self.len.into()).unwrap_or(&[])
+    /// The operations of the running step.
+    pub fn operations(&mut self) -> impl Iterator<Item = &mut Operation> {
+        self.operations.iter_mut().take(self.len.into())
+    }
+    /// The place of the operation on an object, or of the next one.
+    #[cold]
+    #[inline(never)]
+    pub fn find(&mut self, object: u8) -> usize {
+        let len = self.len.into();
+        if planted!("nv-rtos/operations-not-merged") {
+            return len;
+        }
+        let found = self.operations().position(|o| o.object == object);
+        found.unwrap_or(len)
     }
     pub fn holds(&self) -> &[Hold] {
         self.holds.get(..self.held.into()).unwrap_or(&[])
@@ -122,6 +134,17 @@ pub struct Level {
     pub ready: u8,
     /// The first of them, from this number on, runs.
     pub turn: u8,
+}
+
+impl Level {
+    /// The first of those that are ready, of which there is one.
+    #[inline(always)]
+    pub fn first(&self) -> u8 {
+        let ready = u32::from(self.ready);
+        let later = ready >> self.turn << self.turn;
+        let first = if later != 0 { later } else { ready };
+        first.trailing_zeros() as u8
+    }
 }
 
 /// Exactly what a system with `T` threads, `O` objects and `W` words needs.
@@ -148,8 +171,8 @@ pub trait Memory {
     fn objects(&self) -> &[Object];
     /// The objects.
     fn objects_mut(&mut self) -> &mut [Object];
-    /// The objects, and the slots of queues by their words.
-    fn slots_mut(&mut self) -> (&mut [Object], &mut [Slot]);
+    /// The threads, the objects, and the slots of queues by their words.
+    fn parts(&mut self) -> (&mut [Control], &mut [Object], &mut [Slot]);
 }
 
 impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
@@ -168,7 +191,8 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             }; LOCKS_MAX],
             operations: [Operation {
                 object: NOTHING,
-                change: Change::Bits { clear: 0, set: 0 },
+                plus: 0,
+                minus: 0,
             }; OPERATIONS_MAX],
             numbers: 0,
             unsettled: 0,
@@ -178,6 +202,7 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
         }; T],
         levels: [Level { ready: 0, turn: 0 }; T],
         objects: [Object {
+            kind: Kind::Mutex,
             waiters: 0,
             state: 0,
             taken: 0,
@@ -185,6 +210,7 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             first: NO_SLOT,
             last: NO_SLOT,
             sends: 0,
+            word: 0,
             free: 0,
         }; O],
         slots: [Slot {
@@ -217,7 +243,7 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
         &mut self.objects
     }
     #[inline(always)]
-    fn slots_mut(&mut self) -> (&mut [Object], &mut [Slot]) {
-        (&mut self.objects, &mut self.slots)
+    fn parts(&mut self) -> (&mut [Control], &mut [Object], &mut [Slot]) {
+        (&mut self.threads, &mut self.objects, &mut self.slots)
     }
 }

@@ -25,8 +25,9 @@ pub(crate) struct Schedule {
     /// Those that wait for the end of a thread.
     joiners: u8,
     current: Option<u8>,
-    /// The thread that is first: the one that runs, or one that lends it its place.
-    first: u8,
+    /// The level of the thread that is first: the one whose turn it is there. It runs, or lends its
+    /// place to the one that runs.
+    top: u8,
     /// When the timer is due: not after the first of the sleepers.
     timer: Option<u64>,
 }
@@ -159,14 +160,14 @@ impl<S: System> State<'_, S> {
     /// The thread that runs lets the next one of its level run: of the one from which it has
     /// inherited its place, if it has.
     pub fn next_turn(&mut self, port: &dyn Port) {
-        if self.schedule.current.is_some() {
-            let first = self.schedule.first;
-            let level = usize::from(self.control(first.into()).level);
-            if let Some(l) = self.ram.levels_mut().get_mut(level) {
-                l.turn = first + 1;
-            }
-            self.reschedule(port);
+        if self.schedule.current.is_none() {
+            return;
         }
+        let top = usize::from(self.schedule.top);
+        if let Some(l) = self.ram.levels_mut().get_mut(top) {
+            l.turn += 1;
+        }
+        self.reschedule(port);
     }
 
     /// The time is `now`: makes the sleepers ready that are due, and sets the timer to the next.
@@ -201,37 +202,42 @@ impl<S: System> State<'_, S> {
     }
 
     /// The next thread: of those that are ready, or wait for a mutex whose holder is, the first of
-    /// the highest level. Also the one that is first: not ready itself, if it waits for a mutex.
+    /// the highest level. Where it waits, the holder.
     #[inline(always)]
-    fn pick(&mut self) -> Option<(u8, u8)> {
+    fn pick(&mut self) -> Option<u8> {
         let top = 31u32.checked_sub(self.schedule.levels.leading_zeros())?;
-        let lends = self.schedule.lends;
+        let lends = u32::from(self.schedule.lends);
         let l = self.ram.levels_mut().get_mut(top as usize)?;
-        let later = u32::from(l.ready) >> l.turn << l.turn;
-        let first = if later != 0 { later } else { l.ready.into() };
-        let t = first.trailing_zeros() as u8;
-        l.turn = t;
-        if lends & bit(t.into()) == 0 {
-            return Some((t, t));
+        let first = l.first();
+        if lends >> first & 1 != 0 {
+            return self.pick_lender();
         }
-        self.pick_lender()
+        l.turn = first;
+        self.schedule.top = top as u8;
+        Some(first)
     }
 
     /// The same, where the first thread waits for a mutex.
     #[cold]
     #[inline(never)]
-    fn pick_lender(&mut self) -> Option<(u8, u8)> {
-        let levels = self.ram.levels().iter().rev();
-        levels.copied().find_map(|l| {
-            let later = l.ready >> (l.turn % 8) << (l.turn % 8);
-            let mut found = None;
-            for bits in [later, l.ready] {
-                each(bits, |t| {
-                    found = found.or_else(|| Some((self.runs_for(t)?, t as u8)));
-                });
+    fn pick_lender(&mut self) -> Option<u8> {
+        for top in (0..S::THREADS.len()).rev() {
+            let Some(&(mut left)) = self.ram.levels().get(top) else {
+                continue;
+            };
+            while left.ready != 0 {
+                let first = left.first();
+                if let Some(runs) = self.runs_for(first.into()) {
+                    if let Some(l) = self.ram.levels_mut().get_mut(top) {
+                        l.turn = first;
+                    }
+                    self.schedule.top = top as u8;
+                    return Some(runs);
+                }
+                left.ready &= !bit(first.into());
             }
-            found
-        })
+        }
+        None
     }
 
     /// The thread that runs so that `t`, which waits for a mutex, comes on: who holds it.
@@ -255,10 +261,7 @@ impl<S: System> State<'_, S> {
     pub fn reschedule(&mut self, port: &dyn Port) {
         #[cfg(feature = "instrument")]
         self.tell(port);
-        let next = self.pick().map(|(t, first)| {
-            self.schedule.first = first;
-            t
-        });
+        let next = self.pick();
         let before = self.schedule.current;
         if next != before {
             self.schedule.current = next;
@@ -279,7 +282,8 @@ impl<S: System> State<'_, S> {
     #[cfg(feature = "instrument")]
     pub fn tell_commit(&mut self, port: &dyn Port) {
         self.tell(port);
-        let first = S::THREADS.get(usize::from(self.schedule.first));
+        let level = self.ram.levels().get(usize::from(self.schedule.top));
+        let first = level.and_then(|l| S::THREADS.get(usize::from(l.turn)));
         let priority = first.map_or(0, |t| t.priority);
         port.observe(crate::port::Event::Commit { priority });
     }

@@ -144,13 +144,7 @@ impl<'m, S: System> Store<'m, S> {
 
     /// Changes a state with the commit of a stamp: from `before` to `after`.
     #[inline]
-    pub fn put(
-        &mut self,
-        word: u16,
-        stamp: Stamp,
-        before: u8,
-        after: u8,
-    ) -> Result<(), TagError> {
+    pub fn put(&mut self, word: u16, stamp: Stamp, before: u8, after: u8) -> Result<(), TagError> {
         if wide::<S::Model>() {
             self.words
                 .put(word.into(), stamp, before.into(), after.into())

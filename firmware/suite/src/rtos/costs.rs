@@ -76,6 +76,8 @@ fn calls(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
         th.delay(0)?;
         scene.end_section();
     }
+    // The second one begins.
+    th.yield_now();
     for _ in 0..3 {
         scene.next_section(section::RTOS_SWITCH);
         th.yield_now();
@@ -86,8 +88,8 @@ fn calls(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
 /// Goes on when the first thread yields.
 fn goes_on(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
     for _ in 0..3 {
-        Here::anywhere().end_section();
         th.yield_now();
+        Here::anywhere().end_section();
     }
     Ok(())
 }
