@@ -22,7 +22,7 @@
 
 use crate::error::{OpenError, code};
 use crate::port::Port;
-use crate::ram::{AN_END, Hold, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
+use crate::ram::{AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
@@ -331,55 +331,67 @@ impl<S: System> State<'_, S> {
 
     // Mutexes.
 
-    /// Locks a mutex for a thread, if no other thread has it.
+    /// Locks a mutex for a thread, if no other thread has it. Whether it did.
     #[inline]
-    fn try_lock(&mut self, t: usize, object: u8) -> Result<Option<()>, pmem_tx::Error> {
+    fn try_lock(&mut self, t: usize, object: u8) -> bool {
         let mine = t as u8 + 1;
-        let holder = self.object(object).map_or(0, |o| o.taken);
-        if holder != 0 && holder != mine {
-            return Ok(None);
+        match self.object(object) {
+            Some(o) if o.taken == 0 || o.taken == mine => {
+                o.taken = mine;
+                true
+            }
+            _ => false,
         }
-        self.hold(t, object, true)?;
-        if let Some(o) = self.object(object) {
-            o.taken = mine;
-        }
-        Ok(Some(()))
     }
 
     /// Notes that a thread holds a mutex, or is to.
     #[inline]
-    fn hold(&mut self, t: usize, object: u8, locked: bool) -> Result<(), pmem_tx::Error> {
+    fn hold(&mut self, t: usize, object: u8) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
-        let len = usize::from(c.held);
-        let at = c.hold(object).unwrap_or(len);
-        let h = c.holds.get_mut(at).ok_or(abort(code::LOCKS))?;
-        if at == len {
-            c.held += 1;
-            h.used = false;
+        if c.held != 0 && c.hold(object).is_some() {
+            return Err(abort(code::LOCKED));
         }
-        (h.object, h.locked) = (object, locked);
+        let h = c.holds.get_mut(usize::from(c.held));
+        *h.ok_or(abort(code::LOCKS))? = object;
+        c.used &= !(1 << c.held);
+        c.held += 1;
         Ok(())
     }
 
-    /// Whether a lock that a replay has come to was given back in an earlier life.
-    fn has_ended(&mut self, t: usize, h: Hold) -> bool {
-        let owner = self.object(h.object).map_or(0, |o| o.state);
-        h.used && usize::from(owner) != t + 1
+    /// Notes that a thread does not hold a mutex any more.
+    #[inline]
+    fn let_go(&mut self, t: usize, object: u8) {
+        let c = self.control(t);
+        let last = c.held.saturating_sub(1);
+        if c.holds.get(usize::from(last)) != Some(&object) {
+            c.make_last(object);
+        }
+        c.held = last;
+    }
+
+    /// Whether the `i`-th lock that a replay has come to was given back in an earlier life.
+    fn has_ended(&mut self, t: usize, i: usize) -> Option<(u8, bool)> {
+        let c = self.control(t);
+        let (object, used) = (*c.holds().get(i)?, c.used >> i & 1 != 0);
+        let owner = self.object(object).map_or(0, |o| o.state);
+        Some((object, used && usize::from(owner) != t + 1))
     }
 
     /// Stores who holds the mutexes of a thread, before the thread commits anything under them.
+    #[cold]
+    #[inline(never)]
     fn store_owners(&mut self, t: usize) -> Result<(), TagError> {
         let mine = t as u8 + 1;
         let mut next = 0;
-        while let Some(h) = self.control(t).holds().get(next).copied() {
+        while let Some(object) = self.control(t).holds().get(next).copied() {
             next += 1;
-            let owner = self.object(h.object).map_or(0, |o| o.state);
-            let other = h.locked && owner != mine;
+            let Some(o) = self.ram.objects_mut().get_mut(usize::from(object)) else {
+                continue;
+            };
+            let other = o.taken == mine && o.state != mine;
             if other && !planted!("nv-rtos/owner-not-stored") {
-                self.store.put_settled(word_of::<S>(h.object), mine)?;
-                if let Some(o) = self.object(h.object) {
-                    o.state = mine;
-                }
+                self.store.put_settled(o.word, mine)?;
+                o.state = mine;
             }
         }
         Ok(())
@@ -391,13 +403,11 @@ impl<S: System> State<'_, S> {
             return;
         }
         for object in 0..S::OBJECTS.len() as u8 {
-            let c = self.control(t);
-            let locked = c.holds().iter().any(|h| h.object == object && h.locked);
-            let mutex = spec::<S>(object).is_some_and(|s| s.kind == Kind::Mutex);
+            let holds = self.control(t).hold(object).is_some();
             if let Some(o) = self.object(object)
-                && mutex
-                && !locked
+                && o.kind == Kind::Mutex
                 && usize::from(o.taken) == t + 1
+                && !holds
             {
                 o.taken = 0;
                 self.wake(object);
@@ -447,8 +457,10 @@ impl<S: System> State<'_, S> {
         }
         let c = self.control(t);
         if c.held != 0 {
-            c.holds.iter_mut().for_each(|h| h.used = true);
-            self.store_owners(t)?;
+            c.used = u8::MAX;
+            if c.live {
+                self.store_owners(t)?;
+            }
         }
         Ok(())
     }
@@ -507,14 +519,14 @@ impl<S: System> State<'_, S> {
                 before = 0;
                 after = FULL | o.state;
                 o.state = (o.state + 1) % TICKETS;
-                let slots = slots.get_mut(usize::from(word)..).unwrap_or_default();
+                let last = word + u16::from(o.last);
                 word += u16::from(plus);
-                if let Some(s) = slots.get_mut(usize::from(plus)) {
+                if let Some(s) = slots.get_mut(usize::from(word)) {
                     (s.state, s.next) = (after, NO_SLOT);
                 }
                 if o.first == NO_SLOT {
                     o.first = plus;
-                } else if let Some(s) = slots.get_mut(usize::from(o.last)) {
+                } else if let Some(s) = slots.get_mut(usize::from(last)) {
                     s.next = plus;
                 }
                 o.last = plus;
@@ -951,16 +963,11 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn lock(&self, object: u8) -> Result<(), Error> {
         let me = self.me;
         let done = self.kernel.section(|s| {
-            let c = s.control(me);
-            if c.hold(object).is_some() {
-                return Err(abort(code::LOCKED));
-            }
-            if c.live || planted!("nv-rtos/lock-taken-in-replay") {
-                return s.try_lock(me, object);
-            }
-            s.hold(me, object, false).map(Some)
+            s.hold(me, object)?;
+            let live = s.control(me).live || planted!("nv-rtos/lock-taken-in-replay");
+            Ok::<_, pmem_tx::Error>(!live || s.try_lock(me, object))
         })?;
-        if done.is_none() {
+        if !done {
             self.wait_for_lock(object)?;
         }
         Ok(())
@@ -969,25 +976,22 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     #[cold]
     #[inline(never)]
     fn wait_for_lock(&self, object: u8) -> Result<(), pmem_tx::Error> {
-        let locked = self.wait(object, u64::MAX, |s| s.try_lock(self.me, object));
+        let locked = self.wait(object, u64::MAX, |s| {
+            Ok(s.try_lock(self.me, object).then_some(()))
+        });
         locked.map(drop)
     }
 
     /// Gives a mutex back.
     pub(crate) fn unlock(&self, object: u8) {
+        let me = self.me;
         self.kernel.section(|s| {
-            let c = s.control(self.me);
-            let Some(at) = c.hold(object) else {
-                return;
-            };
-            let last = usize::from(c.held) - 1;
-            c.holds.swap(at, last);
-            c.held = last as u8;
-            if !c.holds.get(last).is_some_and(|h| h.locked) {
-                return;
-            }
-            if let Some(o) = s.object(object) {
-                o.taken = 0;
+            s.let_go(me, object);
+            let live = s.control(me).live;
+            match s.object(object) {
+                // In a replay, others wait until the thread is live.
+                Some(o) if live && usize::from(o.taken) == me + 1 => o.taken = 0,
+                _ => return,
             }
             // Whoever lends its priority for this mutex waits for it.
             if s.wake(object) {
@@ -1005,10 +1009,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     fn go_live(&self) -> Result<(), pmem_tx::Error> {
         let mut next = 0;
         loop {
-            let object = self.kernel.section(|s| {
-                let h = *s.control(self.me).holds().get(next)?;
-                Some((h.object, s.has_ended(self.me, h)))
-            });
+            let object = self.kernel.section(|s| s.has_ended(self.me, next));
             let Some((object, ended)) = object else {
                 break;
             };

@@ -66,16 +66,6 @@ pub struct Slot {
     pub next: u8,
 }
 
-/// A mutex that a thread has locked.
-#[derive(Debug, Clone, Copy)]
-pub struct Hold {
-    pub object: u8,
-    /// Locked. Otherwise the thread replays, and locks it when it is live.
-    pub locked: bool,
-    /// A call was made under it, so a record was, or will be.
-    pub used: bool,
-}
-
 /// A thread, as the kernel sees it.
 #[derive(Clone, Copy)]
 pub struct Control {
@@ -88,11 +78,14 @@ pub struct Control {
     pub reads: bool,
     /// How many operations.
     pub len: u8,
-    /// How many mutexes.
+    /// How many mutexes it holds; in a replay it has come to them, and locks them when it is live.
     pub held: u8,
+    /// A bit for each of them: a call was made under it, so a record was, or will be.
+    pub used: u8,
     /// For what it waits, if it does.
     pub waits_for: u8,
-    pub holds: [Hold; LOCKS_MAX],
+    /// Their objects.
+    pub holds: [u8; LOCKS_MAX],
     pub operations: [Operation; OPERATIONS_MAX],
     /// So many numbers it may use before a part of its words is settled, from `unsettled` on.
     pub numbers: u16,
@@ -119,11 +112,25 @@ impl Control {
         let found = self.operations().position(|o| o.object == object);
         found.unwrap_or(len)
     }
-    pub fn holds(&self) -> &[Hold] {
+    pub fn holds(&self) -> &[u8] {
         self.holds.get(..self.held.into()).unwrap_or(&[])
     }
+    #[inline(never)]
     pub fn hold(&self, object: u8) -> Option<usize> {
-        self.holds().iter().position(|h| h.object == object)
+        self.holds().iter().position(|h| *h == object)
+    }
+    /// Moves a mutex behind the others.
+    #[cold]
+    #[inline(never)]
+    pub fn make_last(&mut self, object: u8) {
+        while let Some(at) = self.hold(object)
+            && at + 1 < usize::from(self.held)
+        {
+            self.holds.swap(at, at + 1);
+            let (one, next) = (self.used >> at & 1, self.used >> (at + 1) & 1);
+            self.used &= !(3 << at);
+            self.used |= next << at | one << (at + 1);
+        }
     }
 }
 
@@ -184,11 +191,8 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             len: 0,
             held: 0,
             waits_for: NOTHING,
-            holds: [Hold {
-                object: NOTHING,
-                locked: false,
-                used: false,
-            }; LOCKS_MAX],
+            used: 0,
+            holds: [NOTHING; LOCKS_MAX],
             operations: [Operation {
                 object: NOTHING,
                 plus: 0,
