@@ -67,13 +67,10 @@ impl<S: System> State<'_, S> {
     }
 
     fn not_ready(&mut self, t: usize) {
-        if planted!("nv-rtos/waits-and-stays-ready") {
-            return;
-        }
         let level = usize::from(self.control(t).level);
         if let Some(l) = self.ram.levels_mut().get_mut(level) {
             l.ready &= !bit(t);
-            if l.ready == 0 {
+            if l.ready == 0 && !planted!("nv-rtos/empty-level-stays") {
                 self.schedule.levels &= !(1 << level);
             }
         }
@@ -113,7 +110,9 @@ impl<S: System> State<'_, S> {
     /// A thread does not wait any more.
     fn resume(&mut self, t: usize) {
         self.control(t).waits_for = NOTHING;
-        self.schedule.lends &= !bit(t);
+        if !planted!("nv-rtos/woken-and-still-lends") {
+            self.schedule.lends &= !bit(t);
+        }
         self.schedule.sleepers &= !bit(t);
         self.ready(t);
     }
