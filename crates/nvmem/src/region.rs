@@ -183,11 +183,11 @@ impl<'m, M: Model> Region<'m, M> {
         Ok(())
     }
 
-    /// Loads what [`write_value`](Self::write_value) has stored. **Errors**: those of a read of these
-    /// units; [`Misuse::HoldsValues`] also if the bytes are no `T`.
+    /// Loads what [`write_value`](Self::write_value) has stored. `None` if there is no such place, or
+    /// if its bytes are not a value of `T`.
     #[inline]
-    pub fn read_value<T: Plain>(&self, at: usize) -> Result<T, Misuse> {
-        self.check_value::<T>(at)?;
+    pub fn read_value<T: Plain>(&self, at: usize) -> Option<T> {
+        self.check_value::<T>(at).ok()?;
         let mut copy = MaybeUninit::<T>::uninit();
         let mut done = 0;
         while done < size_of::<T>() {
@@ -203,9 +203,8 @@ impl<'m, M: Model> Region<'m, M> {
         }
         // SAFETY: invariant "Checked before it is a value": initialised above, in an aligned place.
         unsafe {
-            let checked = T::check(copy.as_ptr().cast(), &mut NoHandles);
-            checked.map_err(|_| Misuse::HoldsValues)?;
-            Ok(copy.assume_init())
+            T::check(copy.as_ptr().cast(), &mut NoHandles).ok()?;
+            Some(copy.assume_init())
         }
     }
 

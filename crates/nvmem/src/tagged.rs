@@ -564,6 +564,10 @@ impl<'m, M: Model, F: Fields> Words<'m, M, F> {
     ) -> Result<(), TagError> {
         self.check_stamp(stamp)?;
         self.check_put(index, before.max(after))?;
+        let mut before = before;
+        if planted!("nvmem/tagged-put-forgets-before") {
+            before = after;
+        }
         self.store(
             index,
             Tag {
@@ -776,7 +780,6 @@ impl<M: Model, T: Plain> Cells<'_, M, T> {
 }
 
 impl<'m, M: Model, T: Plain, F: Fields> Cells<'m, M, T, F> {
-
     /// Writes `count` cells that hold `value`. The widths' `state` is 1.
     ///
     /// **Power loss**, **Errors**: as for [`Words::format`]. **Cost**: a value and a word for each
@@ -968,7 +971,8 @@ impl<'m, M: Model, T: Plain, F: Fields> Cells<'m, M, T, F> {
     pub fn put(&mut self, index: usize, stamp: Stamp, value: T) -> Result<(), TagError> {
         self.words.check_stamp(stamp)?;
         let tag = self.words.tag(index)?;
-        let before = tag.after;
+        let own = tag.stamp == stamp && !planted!("nvmem/cell-second-put-in-place");
+        let before = if own { tag.before } else { tag.after };
         let after = before ^ 1;
         self.write(index, after, value);
         let tag = Tag {

@@ -195,7 +195,7 @@ impl<'m, S: System> Store<'m, S> {
     /// Reads a message. **Errors**: it is no `T`, so the image is damaged.
     #[inline]
     pub fn read_slot<T: Plain>(&self, at: u32) -> Option<T> {
-        self.slots.read_value(at as usize).ok()
+        self.slots.read_value(at as usize)
     }
 }
 
