@@ -465,17 +465,23 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    /// What comes before the words of a step: points 1 of the above, and its time.
+    /// What comes before the words of a step: point 1 of the above, and the clock.
     #[inline]
-    fn before_words(&mut self, t: usize) -> Result<(), TagError> {
+    fn before_words(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
         self.use_number(t)?;
-        let c = self.control(t);
-        if c.reads {
-            c.reads = false;
-            let read = c.read;
-            self.reach(read)?;
+        if self.control(t).reads {
+            return self.store_read_time(t, port);
         }
         Ok(())
+    }
+
+    /// Stores a time that is not before the one that the step has read.
+    #[cold]
+    #[inline(never)]
+    fn store_read_time(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
+        self.control(t).reads = false;
+        let now = self.now(port);
+        self.reach(now)
     }
 
     /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
@@ -932,8 +938,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn now_in_step(&self) -> u64 {
         self.kernel.section(|s| {
             let now = s.now(self.port);
-            let c = s.control(self.me);
-            (c.read, c.reads) = (now, true);
+            s.control(self.me).reads = true;
             now
         })
     }
@@ -1058,7 +1063,7 @@ impl<S: System> Token for Sys<'_, '_, S> {
                 owner: me as u32,
                 sequence: commit.number(),
             };
-            if s.before_words(me).is_err() {
+            if s.before_words(me, self.port).is_err() {
                 s.abandon(me, self.port);
                 return Err(Error::Aborted(code::DAMAGED));
             }

@@ -74,7 +74,7 @@ pub struct Control {
     pub level: u8,
     /// It has passed its records.
     pub live: bool,
-    /// The running step has read the time `read`.
+    /// The running step has read the time.
     pub reads: bool,
     /// How many operations.
     pub len: u8,
@@ -92,7 +92,7 @@ pub struct Control {
     pub unsettled: u16,
     /// When it stops to wait.
     pub until: u64,
-    pub read: u64,
+    /// How it has ended.
     pub ended: Option<Result<(), Error>>,
 }
 
@@ -201,7 +201,6 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             numbers: 0,
             unsettled: 0,
             until: 0,
-            read: 0,
             ended: None,
         }; T],
         levels: [Level { ready: 0, turn: 0 }; T],
