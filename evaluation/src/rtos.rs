@@ -15,12 +15,17 @@ const WHOLE: [&str; 4] = ["step", "lock_unlock", "delay", "switch"];
 /// What is measured in a step; its figures are what it adds to the step.
 const ADDED: [&str; 6] = ["send", "receive", "give", "take", "event", "event_wait"];
 const COUNTS: [&str; 2] = ["instructions", "stores"];
+/// The kernel's own share of a program's code.
+const CODE: &str = "rtos.kernel.code";
 const MEMORY: &str = "rtos.ram_per_thread";
 
 /// What is the same on every computer.
 pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let costs = xtask::machine::costs_of(project, MACHINE, SCENARIOS, step)?;
-    Ok(calls(&costs)?.into())
+    let mut figures = calls(&costs)?;
+    let code = xtask::sizes::kernel_code(project, step)?;
+    figures.insert(CODE.to_owned(), code as f64);
+    Ok(figures.into())
 }
 
 /// The scenario of threads of the kernel.

@@ -24,7 +24,7 @@ mod qemu;
 pub mod run;
 mod sabotage;
 pub mod shard;
-mod sizes;
+pub mod sizes;
 mod test;
 
 use clap::error::ErrorKind;

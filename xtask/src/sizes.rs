@@ -2,6 +2,7 @@
 
 mod decode;
 mod elf;
+mod own;
 mod stack;
 
 use crate::project::{BARE, Project, has_sources, has_target, linker, nightly};
@@ -44,6 +45,7 @@ struct Measured {
     packages: Vec<String>,
 }
 
+/// `cargo xtask sizes`.
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
     crate::test::install_rust()?;
@@ -183,6 +185,21 @@ fn measure(project: &Project, step: &Step) -> Result<Measured> {
         overhead,
         packages,
     })
+}
+
+/// Bytes of code that the source of `nv-rtos` makes in a program with two threads and an object of
+/// each kind, on `thumbv7em`, with `opt-level = "s"`. Its port does nothing.
+pub fn kernel_code(project: &Project, step: &Step) -> Result<u64> {
+    const TARGET: &str = "thumbv7em-none-eabihf";
+    const PROGRAM: &str = "rtos";
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .args(["build", "-p", "size-probes", "--bin", PROGRAM])
+        .args(["--profile", "size", "--config", "profile.size.debug=1"])
+        .args(["--target", TARGET]);
+    step.run(c)?;
+    let path = project.target.join(TARGET).join("size").join(PROGRAM);
+    own::code(&path, "/crates/rtos/src/")
 }
 
 /// The figures of the minimal programs: those that are named like a package.

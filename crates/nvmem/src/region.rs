@@ -1,7 +1,9 @@
 //! A memory-mapped region with one owner.
 
+use crate::device::Misuse;
 use crate::mapped;
 use crate::model::{Model, Unit};
+use crate::persist::{NoHandles, Plain};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -150,6 +152,76 @@ impl<'m, M: Model> Region<'m, M> {
         self.len &= !HOLDS_VALUES
     }
 
+    /// Stores a plain value, with zeros for its padding, and zeros up to the end of its last unit.
+    /// Begins at byte `at`, a multiple of the unit.
+    ///
+    /// **Power loss**: some units are new. **Cost**: one store for each unit. **Errors**: those of
+    /// a write of these units.
+    #[inline]
+    pub fn write_value<T: Plain>(&mut self, at: usize, value: &T) -> Result<(), Misuse> {
+        self.check_value::<T>(at)?;
+        let mut copy = MaybeUninit::<T>::uninit();
+        // SAFETY: invariants "Plain is plain" and "Padding is not read": a bit copy of a value
+        // without handles or drop glue; only its bytes are read, after its padding is cleared.
+        unsafe {
+            ptr::copy_nonoverlapping(value, copy.as_mut_ptr(), 1);
+            T::clear_padding(copy.as_mut_ptr().cast());
+        }
+        let mut done = 0;
+        while done < size_of::<T>() {
+            let n = M::Unit::BYTES.min(size_of::<T>() - done);
+            let mut unit = [0; 4];
+            // SAFETY: invariant "Inside the region": `n` bytes of the copy, from `done` on; a unit
+            // inside, as was checked, and nothing is lent.
+            unsafe {
+                let from = copy.as_ptr().cast::<u8>().add(done);
+                ptr::copy_nonoverlapping(from, unit_part::<M>(&mut unit), n);
+                self.store(at + done, u32::from_ne_bytes(unit));
+            }
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Loads what [`write_value`](Self::write_value) has stored. `None` if there is no such place, or
+    /// if its bytes are not a value of `T`.
+    #[inline]
+    pub fn read_value<T: Plain>(&self, at: usize) -> Option<T> {
+        self.check_value::<T>(at).ok()?;
+        let mut copy = MaybeUninit::<T>::uninit();
+        let mut done = 0;
+        while done < size_of::<T>() {
+            let n = M::Unit::BYTES.min(size_of::<T>() - done);
+            // SAFETY: invariants "Inside the region" and "Padding is not read", as above; the
+            // region holds bytes, not values.
+            unsafe {
+                let mut unit = self.load(at + done).to_ne_bytes();
+                let to = copy.as_mut_ptr().cast::<u8>().add(done);
+                ptr::copy_nonoverlapping(unit_part::<M>(&mut unit), to, n);
+            }
+            done += n;
+        }
+        // SAFETY: invariant "Checked before it is a value": initialised above, in an aligned place.
+        unsafe {
+            T::check(copy.as_ptr().cast(), &mut NoHandles).ok()?;
+            Some(copy.assume_init())
+        }
+    }
+
+    #[inline]
+    fn check_value<T>(&self, at: usize) -> Result<(), Misuse> {
+        let len = const { size_of::<T>().next_multiple_of(M::Unit::BYTES) };
+        if !at.is_multiple_of(M::Unit::BYTES) {
+            Err(Misuse::Misaligned)
+        } else if self.holds_values() {
+            Err(Misuse::HoldsValues)
+        } else if self.len().checked_sub(len).is_none_or(|most| at > most) {
+            Err(Misuse::OutOfRange)
+        } else {
+            Ok(())
+        }
+    }
+
     /// The address of the first byte.
     #[inline(always)]
     pub fn base(&self) -> *mut u8 {
@@ -222,6 +294,17 @@ impl<'m, M: Model> Region<'m, M> {
         // SAFETY: invariant "Inside the region", by the contract.
         unsafe { mapped::store(self.base().add(off).cast::<M::Unit>(), M::Unit::truncate(v)) }
     }
+}
+
+/// The bytes of a unit in the word that holds it.
+#[inline(always)]
+fn unit_part<M: Model>(word: &mut [u8; 4]) -> *mut u8 {
+    let skip = if cfg!(target_endian = "big") {
+        4 - M::Unit::BYTES
+    } else {
+        0
+    };
+    word.as_mut_ptr().wrapping_add(skip)
 }
 
 /// The bit of `len` that is set if the region holds typed values.

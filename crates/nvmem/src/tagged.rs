@@ -143,6 +143,54 @@ impl Widths {
     }
 }
 
+/// The widths of some words: [`Widths`], a value at run time, or [`Fixed`], a constant of the
+/// program. Sealed.
+pub trait Fields: Copy + sealed::Sealed {
+    #[doc(hidden)]
+    fn widths(&self) -> Widths;
+}
+
+impl Fields for Widths {
+    #[inline(always)]
+    fn widths(&self) -> Widths {
+        *self
+    }
+}
+
+/// Widths that are a constant: then every shift and mask of the words is one, too.
+pub trait FixedWidths {
+    /// The widths.
+    const WIDTHS: Widths;
+}
+
+/// The constant widths of `W`.
+pub struct Fixed<W>(PhantomData<fn() -> W>);
+
+impl<W> Fixed<W> {
+    /// The only value.
+    pub const NEW: Self = Fixed(PhantomData);
+}
+impl<W> Clone for Fixed<W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<W> Copy for Fixed<W> {}
+
+impl<W: FixedWidths> Fields for Fixed<W> {
+    #[inline(always)]
+    fn widths(&self) -> Widths {
+        W::WIDTHS
+    }
+}
+
+/// Widths that changed between two calls could name a cell's version that is no value.
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Widths {}
+    impl<W> Sealed for super::Fixed<W> {}
+}
+
 /// The largest number of so many bits.
 const fn ones(bits: u8) -> u32 {
     match 1u32.checked_shl(bits as u32) {
@@ -300,16 +348,23 @@ impl Tag {
 /// assert_eq!(counts.get(0, last_committed)?, 5);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Words<'m, M> {
+pub struct Words<'m, M, F = Widths> {
     region: Region<'m, M>,
     count: usize,
-    widths: Widths,
+    fields: F,
 }
 
-impl<'m, M: Model> Words<'m, M> {
+impl<M: Model> Words<'_, M> {
     /// Bytes that `count` words take; a multiple of 8.
     pub const fn bytes(count: usize) -> usize {
         count.saturating_mul(M::Unit::BYTES).saturating_add(7) & !7
+    }
+}
+
+impl<'m, M: Model, F: Fields> Words<'m, M, F> {
+    #[inline(always)]
+    fn widths(&self) -> Widths {
+        self.fields.widths()
     }
 
     /// Writes `count` settled words of state 0.
@@ -320,9 +375,9 @@ impl<'m, M: Model> Words<'m, M> {
     pub fn format(
         region: Region<'m, M>,
         count: usize,
-        widths: Widths,
+        fields: F,
     ) -> Result<Self, OpenFailure<'m, M, TagError>> {
-        let mut words = Self::new(region, count, widths)?;
+        let mut words = Self::new(region, count, fields)?;
         for i in 0..count {
             words.store(i, Tag::settled(0));
         }
@@ -341,10 +396,10 @@ impl<'m, M: Model> Words<'m, M> {
     pub fn recover(
         region: Region<'m, M>,
         count: usize,
-        widths: Widths,
+        fields: F,
         resolve: impl Fn(u32) -> Option<u32>,
     ) -> Result<Self, OpenFailure<'m, M, TagError>> {
-        let mut words = Self::new(region, count, widths)?;
+        let mut words = Self::new(region, count, fields)?;
         match words.check(&resolve) {
             Ok(()) => {
                 words.settle_all(&resolve);
@@ -363,10 +418,10 @@ impl<'m, M: Model> Words<'m, M> {
     fn new(
         region: Region<'m, M>,
         count: usize,
-        widths: Widths,
+        fields: F,
     ) -> Result<Self, OpenFailure<'m, M, TagError>> {
-        let needed = Self::bytes(count);
-        let error = if !widths.fits::<M>() {
+        let needed = Words::<M>::bytes(count);
+        let error = if !fields.widths().fits::<M>() {
             TagError::Widths
         } else if region.len() < needed {
             TagError::TooSmall { needed }
@@ -374,7 +429,7 @@ impl<'m, M: Model> Words<'m, M> {
             return Ok(Words {
                 region,
                 count,
-                widths,
+                fields,
             });
         };
         Err(OpenFailure { error, region })
@@ -422,12 +477,12 @@ impl<'m, M: Model> Words<'m, M> {
         // SAFETY: invariant "Inside the region": `new` has compared the length with `count`;
         // nothing here is ever lent.
         let word = unsafe { self.region.load(index * M::Unit::BYTES) };
-        Tag::decode(word, &self.widths).ok_or(TagError::Damaged { index })
+        Tag::decode(word, &self.widths()).ok_or(TagError::Damaged { index })
     }
 
     /// Stores word `index`, which is less than `count`.
     fn store(&mut self, index: usize, tag: Tag) {
-        let word = tag.encode(&self.widths);
+        let word = tag.encode(&self.widths());
         // SAFETY: invariant "Inside the region": as in `tag`; the callers have read the word, or
         // count to `count`.
         unsafe { self.region.store(index * M::Unit::BYTES, word) }
@@ -441,7 +496,7 @@ impl<'m, M: Model> Words<'m, M> {
     ) -> Result<(Tag, u32), TagError> {
         let tag = self.tag(index)?;
         let damaged = TagError::Damaged { index };
-        let in_doubt = tag.in_doubt(&self.widths, resolve).ok_or(damaged)?;
+        let in_doubt = tag.in_doubt(&self.widths(), resolve).ok_or(damaged)?;
         Ok((tag, if in_doubt { tag.before } else { tag.after }))
     }
 
@@ -478,7 +533,7 @@ impl<'m, M: Model> Words<'m, M> {
         state: u32,
         resolve: impl Fn(u32) -> Option<u32>,
     ) -> Result<(), TagError> {
-        if state > self.widths.max_state() {
+        if state > self.widths().max_state() {
             return Err(TagError::State);
         }
         let before = self.before(index, stamp, &resolve)?;
@@ -490,6 +545,60 @@ impl<'m, M: Model> Words<'m, M> {
                 after: state,
             },
         );
+        Ok(())
+    }
+
+    /// Like [`set`](Self::set), for a caller that keeps the committed states in RAM, as `recover`
+    /// has found them, and changes them with its commits: `before` is that of word `index`. It asks
+    /// no resolver: no other open transaction has set the word, and this one sets it once.
+    ///
+    /// **Power loss**: as there. **Cost**: a store. **Errors**: [`TagError::Index`],
+    /// [`TagError::State`], [`TagError::Stamp`].
+    #[inline]
+    pub fn put(
+        &mut self,
+        index: usize,
+        stamp: Stamp,
+        before: u32,
+        after: u32,
+    ) -> Result<(), TagError> {
+        self.check_stamp(stamp)?;
+        self.check_put(index, before.max(after))?;
+        let mut before = before;
+        if planted!("nvmem/tagged-put-forgets-before") {
+            before = after;
+        }
+        self.store(
+            index,
+            Tag {
+                stamp,
+                before,
+                after,
+            },
+        );
+        Ok(())
+    }
+
+    /// Like [`publish`](Self::publish), for the same caller as [`put`](Self::put).
+    ///
+    /// **Power loss**: as there. **Cost**: a store, and a fence. **Errors**: [`TagError::Index`],
+    /// [`TagError::State`].
+    #[inline]
+    pub fn put_settled(&mut self, index: usize, state: u32) -> Result<(), TagError> {
+        self.check_put(index, state)?;
+        self.store(index, Tag::settled(state));
+        mapped::fence::<M>();
+        Ok(())
+    }
+
+    #[inline]
+    fn check_put(&self, index: usize, state: u32) -> Result<(), TagError> {
+        if index >= self.count {
+            return Err(TagError::Index { index });
+        }
+        if state > self.widths().max_state() {
+            return Err(TagError::State);
+        }
         Ok(())
     }
 
@@ -517,7 +626,7 @@ impl<'m, M: Model> Words<'m, M> {
         resolve: &impl Fn(u32) -> Option<u32>,
     ) -> Result<u32, TagError> {
         let (tag, state) = self.resolved(index, resolve)?;
-        let in_doubt = tag.in_doubt(&self.widths, resolve) != Some(false);
+        let in_doubt = tag.in_doubt(&self.widths(), resolve) != Some(false);
         if in_doubt && !planted!("nvmem/tagged-busy-overwritten") {
             return Err(TagError::Busy);
         }
@@ -525,7 +634,7 @@ impl<'m, M: Model> Words<'m, M> {
     }
 
     fn check_stamp(&self, stamp: Stamp) -> Result<(), TagError> {
-        let w = &self.widths;
+        let w = self.widths();
         if stamp.sequence == 0 || stamp.sequence > w.max_sequence() || stamp.owner > w.max_owner() {
             return Err(TagError::Stamp);
         }
@@ -544,7 +653,7 @@ impl<'m, M: Model> Words<'m, M> {
         state: u32,
         resolve: impl Fn(u32) -> Option<u32>,
     ) -> Result<(), TagError> {
-        if state > self.widths.max_state() {
+        if state > self.widths().max_state() {
             return Err(TagError::State);
         }
         self.not_busy(index, &resolve)?;
@@ -585,9 +694,9 @@ impl<'m, M: Model> Words<'m, M> {
     /// in half of all numbers. **Errors**: [`TagError::Stamp`].
     pub fn sweep(&mut self, stamp: Stamp, since: u32) -> Result<(), TagError> {
         self.check_stamp(stamp)?;
-        let mut half = (self.widths.max_sequence() / 2) as usize;
+        let mut half = (self.widths().max_sequence() / 2) as usize;
         if planted!("nvmem/tagged-sweep-once-a-round") {
-            half = self.widths.max_sequence() as usize;
+            half = self.widths().max_sequence() as usize;
         }
         // Never 0: the compiler does not know, and would link a panic.
         let half = half.max(1);
@@ -598,7 +707,7 @@ impl<'m, M: Model> Words<'m, M> {
             if number == stamp.sequence {
                 break;
             }
-            number = self.widths.next(number);
+            number = self.widths().next(number);
             if planted!("nvmem/tagged-gaps-unswept") {
                 number = stamp.sequence;
             }
@@ -608,9 +717,22 @@ impl<'m, M: Model> Words<'m, M> {
         Ok(())
     }
 
+    /// Settles `n` words from word `first` on, as far as they are of this owner, which has set none
+    /// in an open transaction. For an owner that counts its numbers itself, instead of
+    /// [`sweep`](Self::sweep).
+    ///
+    /// Each word must be visited before the owner has used all numbers since it was set.
+    ///
+    /// **Power loss**: settled words stay settled, and mean the same. **Cost**: a load for each
+    /// word, and at most one store. **Errors**: [`TagError::Damaged`].
+    pub fn settle(&mut self, first: usize, n: usize, owner: u32) -> Result<(), TagError> {
+        let sequence = 0;
+        self.settle_some(first, n, Stamp { owner, sequence })
+    }
+
     /// Settles the words of the stamp's owner among some, except those of its open transaction.
     fn settle_some(&mut self, first: usize, n: usize, stamp: Stamp) -> Result<(), TagError> {
-        for i in first..(first + n).min(self.count) {
+        for i in first..first.saturating_add(n).min(self.count) {
             let tag = self.tag(i)?;
             let mine = tag.stamp.owner == stamp.owner || planted!("nvmem/tagged-sweep-of-others");
             let committed = tag.stamp.sequence != stamp.sequence;
@@ -625,35 +747,39 @@ impl<'m, M: Model> Words<'m, M> {
 
 /// A number of two-version cells of a plain type `T`, in a region of their own: each the bytes of
 /// two values and a tagged word. [`Words`] says what the operations have in common.
-pub struct Cells<'m, M, T> {
+pub struct Cells<'m, M, T, F = Widths> {
     /// At the beginning of the region; the versions follow.
-    words: Words<'m, M>,
+    words: Words<'m, M, F>,
     _t: PhantomData<fn(T) -> T>,
 }
 
-impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
-    /// Bytes from a version to the next.
-    const STRIDE: usize = {
+/// Bytes from a version of a cell to the next.
+const fn stride<M: Model, T>() -> usize {
+    const {
         assert!(
             align_of::<T>() <= Region::<InAnyModel>::ALIGN,
             "persistent data must be aligned to at most 8 bytes"
-        );
-        size_of::<T>().next_multiple_of(if align_of::<T>() > M::Unit::BYTES {
-            align_of::<T>()
-        } else {
-            M::Unit::BYTES
-        })
+        )
     };
+    size_of::<T>().next_multiple_of(if align_of::<T>() > M::Unit::BYTES {
+        align_of::<T>()
+    } else {
+        M::Unit::BYTES
+    })
+}
 
+impl<M: Model, T: Plain> Cells<'_, M, T> {
     /// Bytes that `count` cells take; a multiple of 8.
     pub const fn bytes(count: usize) -> usize {
-        let versions = count.saturating_mul(Self::STRIDE).saturating_mul(2);
+        let versions = count.saturating_mul(stride::<M, T>()).saturating_mul(2);
         Words::<M>::bytes(count)
             .saturating_add(versions)
             .saturating_add(7)
             & !7
     }
+}
 
+impl<'m, M: Model, T: Plain, F: Fields> Cells<'m, M, T, F> {
     /// Writes `count` cells that hold `value`. The widths' `state` is 1.
     ///
     /// **Power loss**, **Errors**: as for [`Words::format`]. **Cost**: a value and a word for each
@@ -661,14 +787,14 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
     pub fn format(
         region: Region<'m, M>,
         count: usize,
-        widths: Widths,
+        fields: F,
         value: T,
     ) -> Result<Self, OpenFailure<'m, M, TagError>>
     where
         T: Copy,
     {
-        let region = Self::long_enough(region, count, widths)?;
-        let mut cells = Self::of(Words::format(region, count, widths)?);
+        let region = Self::long_enough(region, count, fields.widths())?;
+        let mut cells = Self::of(Words::format(region, count, fields)?);
         for i in 0..count {
             cells.write(i, 0, value);
         }
@@ -683,11 +809,11 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
     pub fn recover(
         region: Region<'m, M>,
         count: usize,
-        widths: Widths,
+        fields: F,
         resolve: impl Fn(u32) -> Option<u32>,
     ) -> Result<Self, OpenFailure<'m, M, TagError>> {
-        let region = Self::long_enough(region, count, widths)?;
-        let mut cells = Self::of(Words::new(region, count, widths)?);
+        let region = Self::long_enough(region, count, fields.widths())?;
+        let mut cells = Self::of(Words::new(region, count, fields)?);
         let checked = cells.check(&resolve).and_then(|()| {
             cells.words.settle_all(&resolve);
             // The same resolver may have answered otherwise, so the states are taken again.
@@ -704,7 +830,7 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
         count: usize,
         widths: Widths,
     ) -> Result<Region<'m, M>, OpenFailure<'m, M, TagError>> {
-        let needed = Self::bytes(count);
+        let needed = Cells::<M, T>::bytes(count);
         let error = if widths.state != 1 {
             TagError::Widths
         } else if region.len() < needed {
@@ -715,7 +841,7 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
         Err(OpenFailure { error, region })
     }
 
-    fn of(words: Words<'m, M>) -> Self {
+    fn of(words: Words<'m, M, F>) -> Self {
         Cells {
             words,
             _t: PhantomData,
@@ -740,7 +866,7 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
     /// The address of a version of cell `index`, which is less than the count.
     fn at(&self, index: usize, version: u32) -> *mut T {
         let first = Words::<M>::bytes(self.words.count);
-        let off = first + (2 * index + version as usize) * Self::STRIDE;
+        let off = first + (2 * index + version as usize) * stride::<M, T>();
         debug_assert!(off + size_of::<T>() <= self.words.region.len());
         self.words.region.base().wrapping_add(off).cast()
     }
@@ -836,6 +962,42 @@ impl<'m, M: Model, T: Plain> Cells<'m, M, T> {
         self.words.store(index, Tag::settled(before ^ 1));
         mapped::fence::<M>();
         Ok(())
+    }
+
+    /// [`Words::put`] for cells: like [`set`](Self::set), without a resolver.
+    ///
+    /// **Power loss**: as there. **Cost**: a load, the value and one store. **Errors**:
+    /// [`TagError::Damaged`] and, as there, [`TagError::Index`], [`TagError::Stamp`].
+    pub fn put(&mut self, index: usize, stamp: Stamp, value: T) -> Result<(), TagError> {
+        self.words.check_stamp(stamp)?;
+        let tag = self.words.tag(index)?;
+        let own = tag.stamp == stamp && !planted!("nvmem/cell-second-put-in-place");
+        let before = if own { tag.before } else { tag.after };
+        let after = before ^ 1;
+        self.write(index, after, value);
+        let tag = Tag {
+            stamp,
+            before,
+            after,
+        };
+        self.words.store(index, tag);
+        Ok(())
+    }
+
+    /// [`Words::put_settled`] for cells. **Power loss**, **Cost**: as for [`publish`](Self::publish).
+    /// **Errors**: [`TagError::Damaged`], [`TagError::Index`].
+    pub fn put_settled(&mut self, index: usize, value: T) -> Result<(), TagError> {
+        let version = self.words.tag(index)?.after ^ 1;
+        self.write(index, version, value);
+        mapped::fence::<M>();
+        self.words.store(index, Tag::settled(version));
+        mapped::fence::<M>();
+        Ok(())
+    }
+
+    /// [`Words::settle`] for cells. **Power loss**, **Cost**, **Errors**: as there.
+    pub fn settle(&mut self, first: usize, n: usize, owner: u32) -> Result<(), TagError> {
+        self.words.settle(first, n, owner)
     }
 
     /// [`Words::revert`] for cells. **Power loss**, **Cost**, **Errors**: as there.

@@ -1,7 +1,7 @@
 //! Tagged words without a cut: what each operation refuses, hostile bytes, and the format.
 
 use core::mem::MaybeUninit;
-use nvmem::tagged::{Cells, Stamp, TagError, Widths, Words};
+use nvmem::tagged::{Cells, Fixed, FixedWidths, Stamp, TagError, Widths, Words};
 use nvmem::{InOrder16, InOrder32, Model, Region, Unit};
 
 const WIDTHS: Widths = Widths {
@@ -80,6 +80,98 @@ fn what_is_refused() {
     w.publish(0, 9, all(1)).unwrap();
     assert_eq!(w.get(0, all(1)), Ok(9));
     assert_eq!((w.count(), w.close().len()), (4, 16));
+}
+
+/// The same widths as a constant.
+enum Constant {}
+impl FixedWidths for Constant {
+    const WIDTHS: Widths = WIDTHS;
+}
+enum ConstantCell {}
+impl FixedWidths for ConstantCell {
+    const WIDTHS: Widths = CELL;
+}
+
+/// `put` stores what `set` stores, and constant widths store what others do.
+#[test]
+fn who_knows_the_states_stores_the_same() {
+    fn words<M: Model>(put: bool) -> Vec<u8> {
+        image::<M>(|region| {
+            if put {
+                let mut w = Words::format(region, 3, Fixed::<Constant>::NEW).unwrap();
+                w.put_settled(0, 5).unwrap();
+                w.put(1, stamp(1, 1), 0, 3).unwrap();
+                w.put(0, stamp(2, 1), 5, 15).unwrap();
+                assert_eq!(w.get(0, none), Ok(5));
+                assert_eq!(w.get(0, all(1)), Ok(15));
+            } else {
+                let mut w = Words::format(region, 3, WIDTHS).unwrap();
+                w.publish(0, 5, none).unwrap();
+                w.set(1, stamp(1, 1), 3, none).unwrap();
+                w.set(0, stamp(2, 1), 15, none).unwrap();
+            }
+        })
+    }
+    assert_eq!(words::<InOrder32>(true), words::<InOrder32>(false));
+    fn cells<M: Model>(put: bool) -> Vec<u8> {
+        image::<M>(|region| {
+            if put {
+                let mut c = Cells::format(region, 2, Fixed::<ConstantCell>::NEW, 7u16).unwrap();
+                c.put_settled(0, 5).unwrap();
+                c.put(0, stamp(1, 1), 3).unwrap();
+                c.put(0, stamp(1, 1), 4).unwrap();
+                c.put(1, stamp(2, 1), 9).unwrap();
+                assert_eq!(c.get(0, none), Ok(5));
+                assert_eq!(c.get(0, all(1)), Ok(4));
+            } else {
+                let mut c = Cells::format(region, 2, CELL, 7u16).unwrap();
+                c.publish(0, 5, none).unwrap();
+                c.set(0, stamp(1, 1), 3, none).unwrap();
+                c.set(0, stamp(1, 1), 4, none).unwrap();
+                c.set(1, stamp(2, 1), 9, none).unwrap();
+            }
+        })
+    }
+    assert_eq!(cells::<InOrder32>(true), cells::<InOrder32>(false));
+    assert_eq!(cells::<InOrder16>(true), cells::<InOrder16>(false));
+}
+
+#[test]
+fn what_put_and_settle_refuse() {
+    let mut memory = [MaybeUninit::new(0u64); 4];
+    let mut w = Words::format(Region::<InOrder32>::new(&mut memory), 4, WIDTHS).unwrap();
+    let index = Err(TagError::Index { index: 4 });
+    assert_eq!(w.put(4, stamp(0, 1), 0, 1), index);
+    assert_eq!(w.put_settled(4, 1), index);
+    assert_eq!(w.put(0, stamp(0, 1), 0, 16), Err(TagError::State));
+    assert_eq!(w.put(0, stamp(0, 1), 16, 0), Err(TagError::State));
+    assert_eq!(w.put_settled(0, 16), Err(TagError::State));
+    for bad in [stamp(4, 1), stamp(0, 0), stamp(0, 16)] {
+        assert_eq!(w.put(0, bad, 0, 1), Err(TagError::Stamp));
+    }
+    // Settles words of one owner, in a range.
+    for i in 0..4 {
+        w.put(i, stamp(i as u32 % 2, 1), 0, 1).unwrap();
+    }
+    let stamped = |w: &Words<'_, InOrder32>| {
+        let of = |i: &usize| w.staged(*i, stamp(*i as u32 % 2, 1)).unwrap().is_some();
+        (0..4).filter(of).collect::<Vec<_>>()
+    };
+    w.settle(1, 2, 0).unwrap();
+    assert_eq!(stamped(&w), [0, 1, 3]);
+    w.settle(0, usize::MAX, 1).unwrap();
+    assert_eq!(stamped(&w), [0]);
+    assert_eq!(w.get(3, none), Ok(1));
+    w.settle(4, 1, 1).unwrap();
+
+    let mut c = Cells::format(w.close(), 1, CELL, 7u16).unwrap();
+    assert_eq!(c.put(0, stamp(0, 16), 1), Err(TagError::Stamp));
+    let index = Err(TagError::Index { index: 1 });
+    assert_eq!(c.put(1, stamp(0, 1), 1), index);
+    assert_eq!(c.put_settled(1, 1), index);
+    c.put(0, stamp(2, 1), 8).unwrap();
+    c.settle(0, 1, 2).unwrap();
+    assert_eq!(c.get(0, none), Ok(8));
 }
 
 /// The cost of a sweep: the words that are due, and nothing if the number was swept.

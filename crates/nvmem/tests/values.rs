@@ -1,7 +1,7 @@
 //! A region that held typed values is read as bytes only after it was cleared.
 
 use nvmem::device::{Medium, Misuse};
-use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, RegionError};
+use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region, RegionError};
 use std::mem::MaybeUninit;
 
 fn values_are_no_bytes<M: Model>() {
@@ -40,4 +40,53 @@ fn a_region_of_values_is_not_read_as_bytes() {
     values_are_no_bytes::<InOrder32>();
     values_are_no_bytes::<InOrder16>();
     values_are_no_bytes::<Buffered32>();
+}
+
+/// Not any bytes are one, and it has padding.
+#[derive(Persist, Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+struct Reading {
+    valid: bool,
+    n: u16,
+    tail: [u8; 3],
+}
+
+/// A value comes back, its padding and the rest of its last unit are zeros, and nothing else
+/// changes.
+fn a_value_comes_back<M: Model>() {
+    let mut words = [MaybeUninit::new(u64::MAX); 2];
+    let mut region = Region::<M>::new(&mut words);
+    let reading = Reading {
+        valid: true,
+        n: 0x0203,
+        tail: [4, 5, 6],
+    };
+    region.write_value(4, &reading).unwrap();
+    assert_eq!(region.read_value(4), Some(reading));
+    let mut bytes = [0; 16];
+    region.read(0, &mut bytes).unwrap();
+    let n = reading.n.to_ne_bytes();
+    let mut stored = [0xff; 16];
+    stored[4..12].copy_from_slice(&[1, 0, n[0], n[1], 4, 5, 6, 0]);
+    assert_eq!(bytes, stored);
+    // No `bool`.
+    region.write(4, &[2]).unwrap();
+    assert_eq!(region.read_value::<Reading>(4), None);
+
+    assert_eq!(region.write_value(1, &reading), Err(Misuse::Misaligned));
+    assert_eq!(region.write_value(12, &reading), Err(Misuse::OutOfRange));
+    let far = usize::MAX & !7;
+    assert_eq!(region.write_value(far, &reading), Err(Misuse::OutOfRange));
+    assert_eq!(region.write_value(0, &[0u8; 24]), Err(Misuse::OutOfRange));
+    assert_eq!(region.read_value::<[u8; 8]>(12), None);
+    region.mark_values();
+    assert_eq!(region.write_value(4, &reading), Err(Misuse::HoldsValues));
+    assert_eq!(region.read_value::<[u8; 8]>(4), None);
+}
+
+#[test]
+fn values_come_back() {
+    a_value_comes_back::<InOrder32>();
+    a_value_comes_back::<InOrder16>();
+    a_value_comes_back::<Buffered32>();
 }

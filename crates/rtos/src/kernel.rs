@@ -1,145 +1,49 @@
-//! The kernel: who runs, who waits for what, and what a step's commit does to the objects.
+//! The kernel: what a step's calls claim, and what its commit does to the objects.
 //!
-//! Everything here is volatile, but for the [`Store`]. It changes in critical sections only.
+//! Everything here is in RAM, but for the [`Store`]. It changes in critical sections only.
 //!
 //! ```text
-//!  step of thread 2                                    Ready, Waiting, order, locks: volatile
-//!    take(SEM)   --> operations of 2: | SEM: take 1 |  a claim: others see one less
-//!    send(Q, m)  --> slot <- m        | Q slot 3: fill |  a reservation: the slot is not full yet
+//!  step of thread 2                            RAM                            medium
+//!    take(SEM)      operations of 2: Count       SEM.taken + 1: others see one less
+//!    send(Q, m)     operations of 2: Fill 3      slot 3 is not free any more   slot 3 <- m
 //!  commit, one critical section
-//!    1 sweep: settle old words of this thread
-//!    2 SEM word <- (2, n, old, old - 1)     \ in doubt until 4
-//!      Q word 3 <- (2, n, empty, full 17)   /
+//!    1 a part of the old words is settled, if it is due                        0, s, s
+//!    2 for each operation                        SEM.state - 1, taken - 1      2, n, old, old - 1
+//!                                                slot 3 behind the last one    2, n, empty, full 17
+//!      who waits for the object is ready
 //!    3 fence
-//!    4 header or state word of the step's record <- n      the commit store
-//!    5 fence; wake who waits for SEM or Q; pick the next thread
+//!    4 header or state word of the step's record                               n: the commit store
+//!    5 fence; pick the next thread
 //! ```
+//!
+//! The RAM says of the words what they say behind 4. Nobody sees it before: the section ends behind
+//! it. A cut before 4 loses the RAM, and the next boot makes it from the words, of which those with
+//! number n are reverted.
 
 use crate::error::{OpenError, code};
 use crate::port::Port;
+use crate::ram::{AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
+use crate::schedule::Schedule;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
-use crate::{LOCKS_MAX, OPERATIONS_MAX, THREADS_MAX};
 use core::cell::RefCell;
-use core::marker::PhantomData;
 use nv_replay::nvmem::superblock::{self, State as Found, Superblock};
 use nv_replay::nvmem::tagged::{Stamp, TagError};
 use nv_replay::nvmem::{Model, Region, planted};
 use nv_replay::{Commit, Committed, Error, Outlet, Token, pmem_tx};
 
-/// The object of a thread that waits for time only, or for the end of a thread.
-const NOTHING: u8 = 0xff;
-const AN_END: u8 = 0xfe;
 /// Tickets of messages run from 0 to 127. Those in a queue lie within half of that.
 const TICKETS: u8 = 128;
 const FULL: u8 = 0x80;
 
-/// What a step does to one word when it commits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// A semaphore.
-    Count { taken: u8, given: u8 },
-    /// A slot of a queue gets a message.
-    Fill,
-    /// A message leaves its slot.
-    Drain,
-    /// Flags of an event group; a flag that is both cleared and set is set.
-    Bits { clear: u8, set: u8 },
-}
-
-/// An operation that waits for the commit of its step.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Operation {
-    pub object: u8,
-    pub word: u16,
-    pub change: Change,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Status {
-    Ready,
-    /// For an object, until the clock shows this.
-    Waiting {
-        object: u8,
-        until: u64,
-    },
-    Ended(Result<(), Error>),
-}
-
-/// A mutex that a thread has locked.
-#[derive(Debug, Clone, Copy)]
-struct Hold {
-    object: u8,
-    /// Locked. Otherwise the thread replays, and locks it when it is live.
-    locked: bool,
-    /// A call was made under it, so a record was, or will be.
-    used: bool,
-}
-
-/// A thread, as the kernel sees it.
-#[derive(Clone, Copy)]
-struct Control {
-    priority: u8,
-    status: Status,
-    /// It has passed its records.
-    live: bool,
-    operations: [Operation; OPERATIONS_MAX],
-    len: u8,
-    holds: [Hold; LOCKS_MAX],
-    held: u8,
-    /// The number of its last sweep.
-    swept: u32,
-    /// At most so many numbers were used since.
-    unswept: u32,
-    /// A time that the step has read.
-    read: u64,
-}
-
-impl Control {
-    const NONE: Control = Control {
-        priority: 0,
-        status: Status::Ended(Ok(())),
-        live: false,
-        operations: [Operation {
-            object: NOTHING,
-            word: 0,
-            change: Change::Drain,
-        }; OPERATIONS_MAX],
-        len: 0,
-        holds: [Hold {
-            object: NOTHING,
-            locked: false,
-            used: false,
-        }; LOCKS_MAX],
-        held: 0,
-        swept: 0,
-        unswept: 0,
-        read: 0,
-    };
-
-    fn operations(&self) -> &[Operation] {
-        self.operations.get(..self.len.into()).unwrap_or(&[])
-    }
-    fn holds(&self) -> &[Hold] {
-        self.holds.get(..self.held.into()).unwrap_or(&[])
-    }
-}
-
 /// The kernel's state.
-pub(crate) struct State<'m, M> {
-    pub store: Store<'m, M>,
-    specs: &'static [ObjectSpec],
+pub(crate) struct State<'m, S: System> {
+    pub store: Store<'m, S>,
+    pub ram: S::Ram,
+    pub schedule: Schedule,
     /// The clock at the boot, and the last time that is on the medium.
-    base: u64,
+    pub base: u64,
     stored: u64,
-    threads: [Control; THREADS_MAX],
-    count: usize,
-    /// Of threads of one priority the first is next.
-    order: [u8; THREADS_MAX],
-    current: Option<usize>,
-    /// The priority at which it runs.
-    rank: u8,
-    timer: Option<u64>,
 }
 
 /// What a call inside a step fails with.
@@ -147,31 +51,27 @@ pub(crate) fn abort(code: u16) -> pmem_tx::Error {
     pmem_tx::Error::Aborted(code)
 }
 
-pub(crate) fn damaged(_: TagError) -> pmem_tx::Error {
+fn damaged(_: TagError) -> pmem_tx::Error {
     abort(code::DAMAGED)
 }
 
-/// The number of a thread's last commit.
-fn last_of(threads: &[Control]) -> impl Fn(u32) -> Option<u32> {
-    |owner| threads.get(owner as usize).map(|c| c.swept)
+/// What the system says of an object.
+fn spec<S: System>(object: u8) -> Option<&'static ObjectSpec> {
+    S::OBJECTS.get(usize::from(object))
 }
 
-impl<M: Model> State<'_, M> {
-    fn control(&mut self, t: usize) -> &mut Control {
-        // Never out of range: a thread's number comes from the kernel.
-        &mut self.threads[t % THREADS_MAX]
-    }
-    fn all(&self) -> &[Control] {
-        self.threads.get(..self.count).unwrap_or(&[])
-    }
+fn word_of<S: System>(object: u8) -> u16 {
+    spec::<S>(object).map_or(0, |s| s.word)
+}
 
+impl<S: System> State<'_, S> {
     /// The clock.
     pub fn now(&self, port: &dyn Port) -> u64 {
         self.base.saturating_add(port.now())
     }
 
     /// Stores a time that a thread is about to know.
-    fn reach(&mut self, time: u64) -> Result<(), TagError> {
+    pub fn reach(&mut self, time: u64) -> Result<(), TagError> {
         if time > self.stored && !planted!("nv-rtos/clock-not-stored") {
             self.store.set_time(time)?;
             self.stored = time;
@@ -179,333 +79,596 @@ impl<M: Model> State<'_, M> {
         Ok(())
     }
 
-    /// The committed state of a word.
-    pub fn get(&self, word: u16) -> Result<u8, pmem_tx::Error> {
-        let last = last_of(&self.threads);
-        self.store.get(word, last).map_err(damaged)
-    }
-
     // Operations.
 
-    /// All operations that wait for a commit, with their threads.
-    pub fn pending(&self, word: u16) -> impl Iterator<Item = (usize, Change)> {
-        let each = move |(t, c): (usize, &Control)| {
-            let mine = c.operations().iter().filter(move |o| o.word == word);
-            mine.map(|o| (t, o.change)).next_back()
-        };
-        self.all().iter().enumerate().filter_map(each)
-    }
-
-    /// The change of a thread to a word, which is none at first.
-    pub fn change(
+    /// Notes an operation of a thread's step on an object: there is one at most for a semaphore or
+    /// an event group, and `f` adds to it.
+    #[inline(always)]
+    fn operate(
         &mut self,
         t: usize,
         object: u8,
-        word: u16,
-        none: Change,
-    ) -> Result<&mut Change, pmem_tx::Error> {
+        f: impl FnOnce(&mut Operation),
+    ) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
         let len = usize::from(c.len);
-        let mut at = c.operations().iter().position(|o| o.word == word);
-        if planted!("nv-rtos/operations-not-merged") {
-            at = None;
-        }
-        let at = at.unwrap_or(len);
-        if at == len && len < OPERATIONS_MAX {
-            c.len += 1;
+        let mut at = len;
+        if len != 0 {
+            at = c.find(object);
         }
         let o = c.operations.get_mut(at).ok_or(abort(code::TOO_MANY))?;
         if at == len {
+            let (plus, minus) = (0, 0);
             *o = Operation {
                 object,
-                word,
-                change: none,
+                plus,
+                minus,
             };
+            c.len += 1;
         }
-        Ok(&mut o.change)
+        f(o);
+        Ok(())
     }
 
-    /// The `i`-th operation of a thread's step.
-    fn operation(&mut self, t: usize, i: usize) -> Option<Operation> {
-        self.control(t).operations().get(i).copied()
+    /// The same on a slot of a queue.
+    #[inline(always)]
+    fn operate_slot(&mut self, t: usize, operation: Operation) -> Result<(), pmem_tx::Error> {
+        let c = self.control(t);
+        let o = c.operations.get_mut(usize::from(c.len));
+        *o.ok_or(abort(code::TOO_MANY))? = operation;
+        c.len += 1;
+        Ok(())
     }
 
-    /// Changes a word at once.
-    fn publish(&mut self, word: u16, state: u8) -> Result<(), pmem_tx::Error> {
-        let last = last_of(&self.threads);
-        self.store.publish(word, state, last).map_err(damaged)
+    // Semaphores.
+
+    /// Gives one with the commit. Whether there is room for it.
+    #[inline]
+    pub fn give(&mut self, t: usize, object: u8, max: u8) -> Result<bool, pmem_tx::Error> {
+        let Some(o) = self.object(object) else {
+            return Ok(false);
+        };
+        if u32::from(o.state) + u32::from(o.given) >= max.into() {
+            return Ok(false);
+        }
+        self.operate(t, object, |o| o.plus += 1)?;
+        if let Some(o) = self.object(object) {
+            o.given += 1;
+        }
+        Ok(true)
     }
 
-    /// The state after an operation. `behind` counts the messages of this step before it.
-    fn after(&self, o: &Operation, behind: u8) -> Result<u8, pmem_tx::Error> {
-        let old = self.get(o.word)?;
-        Ok(match o.change {
-            Change::Count { taken, given } => old.saturating_add(given).saturating_sub(taken),
-            Change::Fill => FULL | ((self.next_ticket(o.object)? + behind) % TICKETS),
-            Change::Drain => 0,
-            Change::Bits { clear, set } => (old & !clear) | set,
-        })
+    /// Takes one with the commit, if there is one that nobody has claimed.
+    #[inline]
+    pub fn take(&mut self, t: usize, object: u8) -> Result<Option<()>, pmem_tx::Error> {
+        let Some(o) = self.object(object) else {
+            return Ok(None);
+        };
+        if o.state <= o.taken {
+            return Ok(None);
+        }
+        self.operate(t, object, |o| o.minus += 1)?;
+        if let Some(o) = self.object(object) {
+            o.taken += 1;
+        }
+        Ok(Some(()))
+    }
+
+    // Event groups.
+
+    /// Sets flags with the commit.
+    #[inline]
+    pub fn set(&mut self, t: usize, object: u8, flags: u8) -> Result<(), pmem_tx::Error> {
+        self.operate(t, object, |o| o.plus |= flags)
+    }
+
+    /// Clears those of some flags with the commit that are set and that nobody has claimed, if
+    /// they are enough.
+    #[inline]
+    pub fn clear(
+        &mut self,
+        t: usize,
+        object: u8,
+        flags: u8,
+        enough: impl FnOnce(u8) -> bool,
+    ) -> Result<Option<u8>, pmem_tx::Error> {
+        let Some(o) = self.object(object) else {
+            return Ok(None);
+        };
+        let seen = o.state & !o.taken & flags;
+        if !enough(seen) {
+            return Ok(None);
+        }
+        self.operate(t, object, |o| o.minus |= seen)?;
+        if let Some(o) = self.object(object) {
+            o.taken |= seen;
+        }
+        Ok(Some(seen))
+    }
+
+    /// Some flags that were just set are not those that other steps have claimed: they stay set
+    /// when those commit.
+    #[cold]
+    #[inline(never)]
+    fn keep_set(&mut self, object: u8, now_set: u8) {
+        if planted!("nv-rtos/flag-set-again-is-lost") {
+            return;
+        }
+        for c in self.ram.threads_mut() {
+            let mine = c.operations().filter(|o| o.object == object);
+            mine.for_each(|o| o.minus &= !now_set);
+        }
+        if let Some(o) = self.object(object) {
+            o.taken &= !now_set;
+        }
     }
 
     // Queues.
 
-    fn next_ticket(&self, object: u8) -> Result<u8, pmem_tx::Error> {
-        let mut found = Tickets::default();
-        for word in self.words(object) {
-            found.see(self.get(word)?);
+    /// A slot for a message, with its number in the queue: reserved until the commit.
+    #[inline]
+    pub fn reserve(&mut self, t: usize, object: u8) -> Result<Option<u8>, pmem_tx::Error> {
+        let Some(o) = self.object(object) else {
+            return Ok(None);
+        };
+        if o.free == 0 {
+            return Ok(None);
         }
-        let newest = found.ends.map_or(TICKETS - 1, |(_, newest)| newest);
-        Ok((newest + 1) % TICKETS)
-    }
-
-    /// The slots of a queue that are reserved or claimed: a bit for each, from that of `first` on.
-    fn in_use(&self, object: u8, first: u16) -> u32 {
-        let operations = self.all().iter().flat_map(Control::operations);
-        let mine = operations.filter(|o| o.object == object);
-        mine.fold(0, |all, o| all | 1 << (o.word.wrapping_sub(first) & 31))
-    }
-
-    /// The words of an object.
-    pub fn words(&self, object: u8) -> core::ops::Range<u16> {
-        let spec = self.specs.get(usize::from(object));
-        spec.map_or(0..0, |s| s.word..s.word + s.words)
-    }
-
-    /// A slot for a message: empty, and reserved by nobody.
-    pub fn free_slot(&self, object: u8) -> Result<Option<u16>, pmem_tx::Error> {
-        let mut free = None;
-        let mut reserved = 0u8;
-        let mut found = Tickets::default();
-        let words = self.words(object);
-        let in_use = self.in_use(object, words.start);
-        for word in words.clone() {
-            let state = self.get(word)?;
-            let empty = state & FULL == 0;
-            found.see(state);
-            let taken = in_use >> (word - words.start) & 1 != 0;
-            if taken && !planted!("nv-rtos/reserved-slot-given-away") {
-                reserved += u8::from(empty);
-            } else if empty {
-                free = free.or(Some(word));
+        if o.sends == 0 && !self.may_send(object) {
+            return Ok(None);
+        }
+        let slot = self.object(object).map_or(0, |o| o.free.trailing_zeros()) as u8;
+        let (plus, minus) = (slot, NO_SLOT);
+        self.operate_slot(
+            t,
+            Operation {
+                object,
+                plus,
+                minus,
+            },
+        )?;
+        if let Some(o) = self.object(object) {
+            o.sends = o.sends.wrapping_sub(1);
+            if !planted!("nv-rtos/reserved-slot-given-away") {
+                o.free &= o.free - 1;
             }
         }
-        if let Some((oldest, newest)) = found.ends {
-            let span = newest.wrapping_sub(oldest) % TICKETS;
-            let laps = span + reserved + 1 >= TICKETS / 2;
-            if laps && !planted!("nv-rtos/tickets-lap") {
-                return Ok(None);
-            }
-        }
-        Ok(free)
+        Ok(Some(slot))
     }
 
-    /// The slot of the oldest message that nobody has claimed.
-    pub fn oldest_slot(&self, object: u8) -> Result<Option<u16>, pmem_tx::Error> {
-        let mut found: Option<(u16, u8)> = None;
-        let words = self.words(object);
-        let in_use = self.in_use(object, words.start);
-        for word in words.clone() {
-            let state = self.get(word)?;
-            let claimed = in_use >> (word - words.start) & 1 != 0;
-            if state & FULL == 0 || claimed && !planted!("nv-rtos/claims-ignored") {
-                continue;
+    /// The slots of a queue, with their numbers.
+    fn slots(&mut self, object: u8) -> impl Iterator<Item = (u8, &mut Slot)> {
+        let (word, n) = spec::<S>(object).map_or((0, 0), |s| (s.word, s.words));
+        let (_, _, slots) = self.ram.parts();
+        let slots = slots.iter_mut().skip(word.into()).take(n.into());
+        (0..).zip(slots)
+    }
+
+    /// Counts how many messages may be sent before the tickets of those in a queue lie further
+    /// apart than half of a round. Whether there is one.
+    #[cold]
+    #[inline(never)]
+    fn may_send(&mut self, object: u8) -> bool {
+        let Some(&mut Object { free, state, .. }) = self.object(object) else {
+            return false;
+        };
+        // How long ago the oldest and the newest message were sent, in tickets.
+        let (mut oldest, mut newest) = (0, TICKETS);
+        let mut reserved = 0;
+        for (slot, s) in self.slots(object) {
+            if s.state & FULL != 0 {
+                let ago = state.wrapping_sub(s.state) % TICKETS;
+                (oldest, newest) = (oldest.max(ago), newest.min(ago));
+            } else {
+                reserved += u8::from(free >> slot & 1 == 0);
             }
-            let t = state & !FULL;
+        }
+        // Tickets behind the newest one can be used again.
+        let again = if oldest == 0 { 0 } else { newest - 1 };
+        let most = (TICKETS / 2).saturating_sub(oldest - again + reserved);
+        if let Some(o) = self.object(object) {
+            o.state = state.wrapping_sub(again) % TICKETS;
+            o.sends = most;
+        }
+        most > 0 || planted!("nv-rtos/tickets-lap")
+    }
+
+    /// Claims the oldest message that nobody has: the number of its slot.
+    #[inline]
+    pub fn claim(&mut self, t: usize, object: u8) -> Result<Option<u8>, pmem_tx::Error> {
+        let slot = self.object(object).map_or(NO_SLOT, |o| o.first);
+        if slot == NO_SLOT {
+            return Ok(None);
+        }
+        let (plus, minus) = (NO_SLOT, slot);
+        self.operate_slot(
+            t,
+            Operation {
+                object,
+                plus,
+                minus,
+            },
+        )?;
+        if planted!("nv-rtos/claims-ignored") {
+            return Ok(Some(slot));
+        }
+        let (_, objects, slots) = self.ram.parts();
+        let word = usize::from(word_of::<S>(object) + u16::from(slot));
+        if let (Some(o), Some(s)) = (objects.get_mut(usize::from(object)), slots.get(word)) {
+            o.first = s.next;
+        }
+        Ok(Some(slot))
+    }
+
+    /// Puts a message among those that nobody has claimed: in the order of their tickets.
+    fn put_back(&mut self, object: u8, slot: u8) {
+        let first_word = usize::from(word_of::<S>(object));
+        let (_, objects, slots) = self.ram.parts();
+        let Some(o) = objects.get_mut(usize::from(object)) else {
+            return;
+        };
+        let slots = slots.get_mut(first_word..).unwrap_or_default();
+        let ticket = slots.get(usize::from(slot)).map_or(0, |s| s.state);
+        let (mut before, mut behind) = (NO_SLOT, o.first);
+        while let Some(s) = slots.get(usize::from(behind)) {
             let newest_first = planted!("nv-rtos/newest-first");
-            if found.is_none_or(|(_, oldest)| is_before(t, oldest) ^ newest_first) {
-                found = Some((word, t));
+            if behind == NO_SLOT || is_before(ticket, s.state) ^ newest_first {
+                break;
             }
+            (before, behind) = (behind, s.next);
         }
-        Ok(found.map(|(word, _)| word))
+        if let Some(s) = slots.get_mut(usize::from(slot)) {
+            s.next = behind;
+        }
+        match slots.get_mut(usize::from(before)) {
+            Some(s) if before != NO_SLOT => s.next = slot,
+            _ => o.first = slot,
+        }
+        if behind == NO_SLOT {
+            o.last = slot;
+        }
     }
 
     // Mutexes.
 
-    /// The thread that has a mutex locked, or whose lock has survived a power cut.
-    fn holder(&self, object: u8) -> Result<Option<usize>, pmem_tx::Error> {
-        let locks = |c: &Control| c.holds().iter().any(|h| h.object == object && h.locked);
-        if let Some(t) = self.all().iter().position(locks) {
-            return Ok(Some(t));
+    /// Locks a mutex for a thread, if no other thread has it. Whether it did.
+    #[inline]
+    fn try_lock(&mut self, t: usize, object: u8) -> bool {
+        let mine = t as u8 + 1;
+        match self.object(object) {
+            Some(o) if o.taken == 0 || o.taken == mine => {
+                o.taken = mine;
+                true
+            }
+            _ => false,
         }
-        let owner = usize::from(self.get(self.words(object).start)?);
-        let owner = owner.checked_sub(1).filter(|t| {
-            let replays = self.all().get(*t).is_some_and(|c| !c.live);
-            replays && !planted!("nv-rtos/owner-ignored-at-boot")
-        });
-        Ok(owner)
-    }
-
-    /// Locks a mutex for a thread, if no other thread has it.
-    fn try_lock(&mut self, t: usize, object: u8) -> Result<Option<()>, pmem_tx::Error> {
-        if self.holder(object)?.is_some_and(|holder| holder != t) {
-            return Ok(None);
-        }
-        self.hold(t, object, true)?;
-        Ok(Some(()))
     }
 
     /// Notes that a thread holds a mutex, or is to.
-    fn hold(&mut self, t: usize, object: u8, locked: bool) -> Result<(), pmem_tx::Error> {
+    #[inline]
+    fn hold(&mut self, t: usize, object: u8) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
-        let len = usize::from(c.held);
-        let at = c.holds().iter().position(|h| h.object == object);
-        let at = at.unwrap_or(len);
-        let h = c.holds.get_mut(at).ok_or(abort(code::LOCKS))?;
-        if at == len {
-            c.held += 1;
-            h.used = false;
+        if c.held != 0 && c.hold(object).is_some() {
+            return Err(abort(code::LOCKED));
         }
-        (h.object, h.locked) = (object, locked);
+        let h = c.holds.get_mut(usize::from(c.held));
+        *h.ok_or(abort(code::LOCKS))? = object;
+        c.used &= !(1 << c.held);
+        c.held += 1;
         Ok(())
     }
 
-    /// Whether a lock that a replay has come to was given back in an earlier life.
-    fn has_ended(&self, t: usize, h: Hold) -> Result<bool, pmem_tx::Error> {
-        let owner = usize::from(self.get(self.words(h.object).start)?);
-        Ok(h.used && owner != t + 1)
+    /// Notes that a thread does not hold a mutex any more.
+    #[inline]
+    fn let_go(&mut self, t: usize, object: u8) {
+        let c = self.control(t);
+        let last = c.held.saturating_sub(1);
+        if c.holds.get(usize::from(last)) != Some(&object) {
+            c.make_last(object);
+        }
+        c.held = last;
+    }
+
+    /// Whether the `i`-th lock that a replay has come to was given back in an earlier life.
+    fn has_ended(&mut self, t: usize, i: usize) -> Option<(u8, bool)> {
+        let c = self.control(t);
+        let (object, used) = (*c.holds().get(i)?, c.used >> i & 1 != 0);
+        let owner = self.object(object).map_or(0, |o| o.state);
+        Some((object, used && usize::from(owner) != t + 1))
     }
 
     /// Stores who holds the mutexes of a thread, before the thread commits anything under them.
-    fn store_owners(&mut self, t: usize) -> Result<(), pmem_tx::Error> {
+    #[cold]
+    #[inline(never)]
+    fn store_owners(&mut self, t: usize) -> Result<(), TagError> {
+        let mine = t as u8 + 1;
         let mut next = 0;
-        while let Some(h) = self.control(t).holds().get(next).copied() {
+        while let Some(object) = self.control(t).holds().get(next).copied() {
             next += 1;
-            let word = self.words(h.object).start;
-            let mine = t as u8 + 1;
-            let other = h.locked && self.get(word)? != mine;
+            let Some(o) = self.ram.objects_mut().get_mut(usize::from(object)) else {
+                continue;
+            };
+            let other = o.taken == mine && o.state != mine;
             if other && !planted!("nv-rtos/owner-not-stored") {
-                self.publish(word, mine)?;
+                self.store.put_settled(o.word, mine)?;
+                o.state = mine;
             }
         }
         Ok(())
     }
 
-    // Scheduling.
-
-    /// Makes the threads ready that wait for an object. Whether there was one.
-    pub fn wake(&mut self, object: u8) -> bool {
-        if planted!("nv-rtos/missed-wake-up") {
-            return false;
+    /// A thread is live: what it does not hold of the mutexes that it owned at the boot is free.
+    fn give_back(&mut self, t: usize) {
+        if planted!("nv-rtos/owner-stays-holder") {
+            return;
         }
-        self.wake_if(|status| matches!(status, Status::Waiting { object: o, .. } if *o == object))
-    }
-
-    fn wake_if(&mut self, wakes: impl Fn(&Status) -> bool) -> bool {
-        let mut woke = false;
-        for t in 0..self.count {
-            if wakes(&self.control(t).status) {
-                self.control(t).status = Status::Ready;
-                self.move_to_back(t);
-                woke = true;
+        for object in 0..S::OBJECTS.len() as u8 {
+            let holds = self.control(t).hold(object).is_some();
+            if let Some(o) = self.object(object)
+                && o.kind == Kind::Mutex
+                && usize::from(o.taken) == t + 1
+                && !holds
+            {
+                o.taken = 0;
+                self.wake(object);
             }
-        }
-        woke
-    }
-
-    fn move_to_back(&mut self, t: usize) {
-        let order = self.order.get_mut(..self.count).unwrap_or_default();
-        if let Some(at) = order.iter().position(|o| usize::from(*o) == t) {
-            order.get_mut(at..).unwrap_or_default().rotate_left(1);
-        }
-    }
-
-    /// The thread that runs so that `t`, which waits for a mutex, comes on: who holds it.
-    fn runs_for(&self, t: usize) -> Option<usize> {
-        let mut t = t;
-        for _ in 0..self.count {
-            match self.all().get(t)?.status {
-                Status::Ready => return Some(t),
-                Status::Waiting { object, .. } if self.kind(object) == Some(Kind::Mutex) => {
-                    if planted!("nv-rtos/priority-not-inherited") {
-                        return None;
-                    }
-                    t = self.holder(object).ok()??;
-                }
-                _ => return None,
-            }
-        }
-        None
-    }
-
-    fn kind(&self, object: u8) -> Option<Kind> {
-        self.specs.get(usize::from(object)).map(|s| s.kind)
-    }
-
-    /// The next thread, and the priority at which it runs: of the threads that are ready, or wait
-    /// for a mutex whose holder is, the one of the highest priority that is first.
-    fn pick(&self) -> Option<(usize, u8)> {
-        let mut best: Option<(usize, u8)> = None;
-        for t in self.order.iter().take(self.count) {
-            let t = usize::from(*t);
-            let Some(c) = self.all().get(t) else { continue };
-            if best.is_some_and(|(_, rank)| c.priority <= rank) {
-                continue;
-            }
-            if let Some(runs) = self.runs_for(t) {
-                best = Some((runs, c.priority));
-            }
-        }
-        best
-    }
-
-    /// Sets the timer, and switches to the thread that is to run now.
-    fn reschedule(&mut self, port: &dyn Port) {
-        let deadline = |c: &Control| match c.status {
-            Status::Waiting { until, .. } if until != u64::MAX => Some(until),
-            _ => None,
-        };
-        let timer = self.all().iter().filter_map(deadline).min();
-        if timer != self.timer {
-            self.timer = timer;
-            port.set_timer(timer.map(|at| at.saturating_sub(self.base)));
-        }
-        #[cfg(feature = "instrument")]
-        self.tell(port);
-        let next = self.pick();
-        self.rank = next.map_or(0, |(_, rank)| rank);
-        let next = next.map(|(t, _)| t);
-        if next != self.current {
-            port.switch(self.current, next);
-            self.current = next;
-        }
-    }
-
-    /// Tells a test kit who is ready.
-    #[cfg(feature = "instrument")]
-    fn tell(&self, port: &dyn Port) {
-        for (thread, c) in self.all().iter().enumerate() {
-            let at = (c.status == Status::Ready).then_some(c.priority);
-            port.observe(crate::port::Event::Ready { thread, at });
         }
     }
 
     // Commits.
 
-    /// Settles all words of a thread. Then its numbers can be used again without a sweep.
-    fn settle(&mut self, t: usize, seq: &Sequence) -> Result<(), TagError> {
+    /// A thread may use a number: settles a part of its words, if that is due.
+    ///
+    /// Between two visits of a word lie at most twice the numbers that may be unswept: fewer than
+    /// there are.
+    #[inline]
+    fn use_number(&mut self, t: usize) -> Result<(), TagError> {
         let c = self.control(t);
-        let mut sequence = c.swept;
-        for _ in 0..=c.unswept {
-            sequence = seq.next(sequence);
+        c.numbers = c.numbers.saturating_sub(1);
+        if c.numbers == 0 {
+            return self.settle_part(t);
         }
-        c.unswept = 0;
-        // From any other number a sweep comes to all words before it comes to this one.
-        let owner = t as u32;
-        self.store
-            .sweep(Stamp { owner, sequence }, seq.next(sequence))?;
-        // The number of the last sweep stays: the next one begins there.
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_part(&mut self, t: usize) -> Result<(), TagError> {
+        let most = tags::max_unswept::<S>();
+        let part = S::END.word.div_ceil(most);
+        let first = self.control(t).unsettled;
+        if !planted!("nv-rtos/no-sweep") {
+            self.store.settle(first, part, t as u32)?;
+        }
+        let next = first + part;
+        let c = self.control(t);
+        (c.unsettled, c.numbers) = if next < S::END.word {
+            (next, 1)
+        } else {
+            (0, most)
+        };
         Ok(())
     }
 
     /// Prepares for a call that may use a number for which no joiner is asked.
-    fn before_a_number(&mut self, t: usize, seq: &Sequence) -> Result<(), Error> {
-        if self.control(t).unswept + 2 > seq.most && !planted!("nv-rtos/records-not-counted") {
-            self.settle(t, seq)
-                .map_err(|_| Error::Aborted(code::DAMAGED))?;
+    fn before_a_number(&mut self, t: usize) -> Result<(), TagError> {
+        if !planted!("nv-rtos/records-not-counted") {
+            self.use_number(t)?;
         }
-        self.control(t).unswept += 1;
-        self.control(t).holds.iter_mut().for_each(|h| h.used = true);
-        self.store_owners(t)?;
+        let c = self.control(t);
+        if c.held != 0 {
+            c.used = u8::MAX;
+            if c.live {
+                self.store_owners(t)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes before the words of a step: point 1 of the above, and the clock.
+    #[inline]
+    fn before_words(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
+        self.use_number(t)?;
+        if self.control(t).reads {
+            return self.store_read_time(t, port);
+        }
+        Ok(())
+    }
+
+    /// Stores a time that is not before the one that the step has read.
+    #[cold]
+    #[inline(never)]
+    fn store_read_time(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
+        self.control(t).reads = false;
+        let now = self.now(port);
+        self.reach(now)
+    }
+
+    /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
+    #[inline(never)]
+    fn apply(&mut self, t: usize, stamp: Stamp) -> bool {
+        let c = self.control(t);
+        let [operation, ..] = c.operations;
+        let len = core::mem::take(&mut c.len);
+        if len > 1 {
+            return self.apply_all(t, len, stamp);
+        }
+        let Operation {
+            object,
+            plus,
+            minus,
+        } = operation;
+        let (_, objects, slots) = self.ram.parts();
+        let Some(o) = objects.get_mut(usize::from(object)) else {
+            return false;
+        };
+        let mut again = 0;
+        let mut word = o.word;
+        let before;
+        let after;
+        match o.kind {
+            Kind::Semaphore | Kind::Mutex => {
+                before = o.state;
+                after = before.wrapping_add(plus).wrapping_sub(minus);
+                o.state = after;
+                o.given = o.given.wrapping_sub(plus);
+                o.taken = o.taken.wrapping_sub(minus);
+            }
+            Kind::Events => {
+                before = o.state;
+                after = before & !minus | plus;
+                o.state = after;
+                o.taken &= !minus;
+                again = o.taken & plus;
+            }
+            Kind::Queue if minus == NO_SLOT => {
+                before = 0;
+                after = FULL | o.state;
+                o.state = (o.state + 1) % TICKETS;
+                let last = word + u16::from(o.last);
+                word += u16::from(plus);
+                if let Some(s) = slots.get_mut(usize::from(word)) {
+                    (s.state, s.next) = (after, NO_SLOT);
+                }
+                if o.first == NO_SLOT {
+                    o.first = plus;
+                } else if let Some(s) = slots.get_mut(usize::from(last)) {
+                    s.next = plus;
+                }
+                o.last = plus;
+            }
+            Kind::Queue => {
+                word += u16::from(minus);
+                let s = slots.get_mut(usize::from(word));
+                before = s.map_or(0, |s| core::mem::take(&mut s.state));
+                after = 0;
+                if !planted!("nv-rtos/slot-never-free-again") {
+                    o.free |= 1 << (minus % 32);
+                }
+            }
+        }
+        // Refused only for a word that was damaged in this life, which the next open finds.
+        let _ = self.store.put(word, stamp, before, after);
+        let waiters = core::mem::take(&mut o.waiters);
+        (waiters | again != 0) && self.applied(object, again, waiters)
+    }
+
+    /// The same for several operations: one after the other becomes the first.
+    #[cold]
+    #[inline(never)]
+    fn apply_all(&mut self, t: usize, len: u8, stamp: Stamp) -> bool {
+        let mut woke = false;
+        for i in 0..usize::from(len) {
+            let c = self.control(t);
+            if let Some(&o) = c.operations.get(i) {
+                (c.operations[0], c.len) = (o, 1);
+                woke |= self.apply(t, stamp);
+            }
+        }
+        woke
+    }
+
+    /// Flags were set `again` that another step has claimed; wakes those that wait.
+    #[cold]
+    #[inline(never)]
+    fn applied(&mut self, object: u8, again: u8, waiters: u8) -> bool {
+        if again != 0 {
+            self.keep_set(object, again);
+        }
+        waiters != 0 && self.wake_all(waiters)
+    }
+
+    /// The thread's step is undone: its claims end.
+    fn abandon(&mut self, t: usize, port: &dyn Port) {
+        if planted!("nv-rtos/claims-kept-after-an-abort") {
+            return;
+        }
+        let c = self.control(t);
+        c.reads = false;
+        let len = usize::from(core::mem::take(&mut c.len));
+        let mut woke = false;
+        for i in 0..len {
+            let Some(&o) = self.control(t).operations.get(i) else {
+                break;
+            };
+            let Operation {
+                object,
+                plus,
+                minus,
+            } = o;
+            let Some(o) = self.object(object) else {
+                continue;
+            };
+            match o.kind {
+                Kind::Semaphore => {
+                    o.given -= plus;
+                    o.taken -= minus;
+                }
+                Kind::Events => o.taken &= !minus,
+                Kind::Queue if minus == NO_SLOT => o.free |= 1 << (plus % 32),
+                Kind::Queue => self.put_back(object, minus),
+                Kind::Mutex => {}
+            }
+            woke |= self.wake(object);
+        }
+        if woke {
+            self.reschedule(port);
+        }
+    }
+
+    /// Makes the states of all objects from their words, of which none is in doubt.
+    fn load(&mut self) -> Result<(), TagError> {
+        for (object, spec) in (0..).zip(S::OBJECTS) {
+            if let Some(o) = self.object(object) {
+                (o.kind, o.word) = (spec.kind, spec.word);
+            }
+            if spec.kind == Kind::Queue {
+                self.load_queue(object, spec)?;
+                continue;
+            }
+            let state = self.store.get(spec.word)?;
+            let Some(o) = self.object(object) else {
+                continue;
+            };
+            o.state = state;
+            if planted!("nv-rtos/states-not-loaded") {
+                o.state = spec.initial;
+            }
+            let known = usize::from(state) <= S::THREADS.len();
+            if spec.kind == Kind::Mutex && known && !planted!("nv-rtos/owner-ignored-at-boot") {
+                // Until the owner has replayed to where it was.
+                o.taken = state;
+            }
+        }
+        Ok(())
+    }
+
+    fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
+        for slot in 0..spec.words as u8 {
+            let word = spec.word + u16::from(slot);
+            let state = self.store.get(word)?;
+            let (_, objects, slots) = self.ram.parts();
+            if let (Some(o), Some(s)) = (
+                objects.get_mut(usize::from(object)),
+                slots.get_mut(usize::from(word)),
+            ) {
+                s.state = state;
+                if state & FULL == 0 {
+                    o.free |= 1 << (slot % 32);
+                    continue;
+                }
+            }
+            self.put_back(object, slot);
+        }
+        let last = self.object(object).map_or(NO_SLOT, |o| o.last);
+        let newest = self.slots(object).find(|(slot, _)| *slot == last);
+        let next = newest.map_or(0, |(_, s)| (s.state + 1) % TICKETS);
+        if let Some(o) = self.object(object)
+            && !planted!("nv-rtos/tickets-begin-anew")
+        {
+            o.state = next;
+        }
+        self.may_send(object);
         Ok(())
     }
 }
@@ -516,51 +679,9 @@ fn is_before(a: u8, b: u8) -> bool {
     distance != 0 && distance < TICKETS / 2
 }
 
-/// The oldest and the newest ticket of the messages in a queue.
-#[derive(Default)]
-struct Tickets {
-    ends: Option<(u8, u8)>,
-}
-
-impl Tickets {
-    fn see(&mut self, state: u8) {
-        if state & FULL == 0 {
-            return;
-        }
-        let t = state & !FULL;
-        let (oldest, newest) = self.ends.unwrap_or((t, t));
-        self.ends = Some((
-            if is_before(t, oldest) { t } else { oldest },
-            if is_before(newest, t) { t } else { newest },
-        ));
-    }
-}
-
-/// The sequence numbers of the threads.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sequence {
-    bits: u8,
-    /// How many numbers may be used without a sweep.
-    most: u32,
-}
-
-impl Sequence {
-    fn next(self, n: u32) -> u32 {
-        if n >= self.last() { 1 } else { n + 1 }
-    }
-    fn before(self, n: u32) -> u32 {
-        if n <= 1 { self.last() } else { n - 1 }
-    }
-    fn last(self) -> u32 {
-        (1u32 << self.bits) - 1
-    }
-}
-
 /// The kernel of a system. [`System::open`](crate::system!) makes it at each boot.
 pub struct Kernel<'m, S: System> {
-    state: RefCell<State<'m, S::Model>>,
-    seq: Sequence,
-    _s: PhantomData<fn() -> S>,
+    state: RefCell<State<'m, S>>,
 }
 
 impl<'m, S: System> Kernel<'m, S> {
@@ -574,7 +695,6 @@ impl<'m, S: System> Kernel<'m, S> {
         numbers: &[u32],
     ) -> Result<Self, OpenError> {
         let seq_bits = S::TABLE.seq_bits;
-        let words = usize::from(S::END.word);
         let mine = Superblock {
             kind: *b"RTOS",
             version: 1,
@@ -612,54 +732,43 @@ impl<'m, S: System> Kernel<'m, S> {
         let (mut head, rest) = split.map_err(|_| OpenError::TooSmall)?;
         let mut store;
         if blank {
-            store = Store::format(rest, words, seq_bits)?;
+            store = Store::format(rest)?;
             for spec in S::OBJECTS.iter().filter(|s| s.initial != 0) {
-                store.publish(spec.word, spec.initial, |_| Some(0))?;
+                store.put_settled(spec.word, spec.initial)?;
             }
             superblock::finish(&mut head, &mine);
         } else {
             let last: &[u32] = if planted!("nv-rtos/nothing-is-reverted") {
-                &[u32::MAX; THREADS_MAX]
+                &[u32::MAX; crate::THREADS_MAX]
             } else {
                 numbers
             };
-            store = Store::recover(rest, words, seq_bits, last)?;
+            store = Store::recover(rest, last)?;
         }
         let time = store.time()?;
-        let mut threads = [Control::NONE; THREADS_MAX];
-        let mut order = [0; THREADS_MAX];
-        for (t, spec) in S::THREADS.iter().enumerate().take(THREADS_MAX) {
-            order[t] = t as u8;
-            threads[t] = Control {
-                priority: spec.priority,
-                status: Status::Ready,
-                swept: numbers.get(t).copied().unwrap_or(0),
-                ..Control::NONE
-            };
+        let mut state = State {
+            store,
+            ram: S::Ram::NEW,
+            schedule: Schedule::default(),
+            base: time,
+            stored: time,
+        };
+        state.load()?;
+        for (t, spec) in S::THREADS.iter().enumerate() {
+            let lower = |p: u8| S::THREADS.iter().any(|s| s.priority == p);
+            let c = state.control(t);
+            c.level = (0..spec.priority).filter(|p| lower(*p)).count() as u8;
+            c.numbers = tags::max_unswept::<S>();
+            state.ready(t);
         }
         Ok(Kernel {
-            state: RefCell::new(State {
-                store,
-                specs: S::OBJECTS,
-                base: time,
-                stored: time,
-                threads,
-                count: S::THREADS.len().min(THREADS_MAX),
-                order,
-                current: None,
-                rank: 0,
-                timer: None,
-            }),
-            seq: Sequence {
-                bits: seq_bits,
-                most: tags::max_unswept::<S::Model>(seq_bits),
-            },
-            _s: PhantomData,
+            state: RefCell::new(state),
         })
     }
 
     /// Runs `f` in a critical section.
-    pub(crate) fn section<R>(&self, f: impl FnOnce(&mut State<'m, S::Model>) -> R) -> R {
+    #[inline(always)]
+    pub(crate) fn section<R>(&self, f: impl FnOnce(&mut State<'m, S>) -> R) -> R {
         S::Model::section(|| f(&mut self.state.borrow_mut()))
     }
 
@@ -676,12 +785,7 @@ impl<'m, S: System> Kernel<'m, S> {
     pub fn tick(&self, port: &dyn Port) {
         self.section(|s| {
             let now = s.now(port);
-            let due = |s: &Status| matches!(s, Status::Waiting { until, .. } if *until <= now);
-            if s.all().iter().any(|c| due(&c.status)) {
-                // A clock that is damaged stops the sleepers: each finds it again itself.
-                let _ = s.reach(now);
-                s.wake_if(due);
-            }
+            s.timer_due(now, port);
             s.reschedule(port);
         });
     }
@@ -689,22 +793,14 @@ impl<'m, S: System> Kernel<'m, S> {
     /// Lets the next thread of the running one's priority run. The machine calls it at the end of
     /// each time slice, in a handler. Stores nothing.
     pub fn slice(&self, port: &dyn Port) {
-        self.section(|s| {
-            if let Some(t) = s.current {
-                s.move_to_back(t);
-                s.reschedule(port);
-            }
-        });
+        self.section(|s| s.next_turn(port));
     }
 
     /// How a thread has ended; `None` if it has not.
     ///
     /// **Errors**: the one with which the thread's function returned.
     pub fn ended(&self, thread: usize) -> Option<Result<(), Error>> {
-        self.section(|s| match s.all().get(thread)?.status {
-            Status::Ended(r) => Some(r),
-            _ => None,
-        })
+        self.section(|s| s.thread(thread)?.ended)
     }
 
     /// For an interrupt's handler.
@@ -720,47 +816,32 @@ pub struct Isr<'k, 'm, S: System> {
 }
 
 impl<S: System> Isr<'_, '_, S> {
-    /// Changes a word at once, wakes who waits for its object, and picks the next thread.
+    /// Changes the state of a semaphore or an event group at once, wakes who waits for it, and
+    /// picks the next thread. `set` are flags that are set now.
     pub(crate) fn publish(
         &self,
         object: u8,
-        word: u16,
         set: u8,
-        f: impl FnOnce(u8) -> Option<u8>,
+        f: impl FnOnce(&Object) -> Option<u8>,
     ) -> Result<bool, Error> {
         let published = self.kernel.section(|s| {
-            let old = s.get(word)?;
-            let Some(new) = f(old) else {
+            let Some(new) = s.object(object).and_then(|o| f(o)) else {
                 return Ok(false);
             };
-            s.publish(word, new)?;
-            s.keep_set(usize::MAX, word, set);
+            s.store
+                .put_settled(word_of::<S>(object), new)
+                .map_err(damaged)?;
+            if let Some(o) = s.object(object) {
+                o.state = new;
+                if o.taken & set != 0 {
+                    s.keep_set(object, set);
+                }
+            }
             s.wake(object);
             s.reschedule(self.port);
             Ok::<_, pmem_tx::Error>(true)
         });
         Ok(published?)
-    }
-}
-
-impl<M: Model> State<'_, M> {
-    /// Flags that were just set are not those that other steps have seen: they stay set when those
-    /// commit.
-    fn keep_set(&mut self, by: usize, word: u16, now_set: u8) {
-        for t in 0..self.count {
-            if t == by || planted!("nv-rtos/flag-set-again-is-lost") {
-                continue;
-            }
-            let c = self.control(t);
-            let len = usize::from(c.len);
-            for o in c.operations.iter_mut().take(len) {
-                if let Change::Bits { clear, .. } = &mut o.change
-                    && o.word == word
-                {
-                    *clear &= !now_set;
-                }
-            }
-        }
     }
 }
 
@@ -787,22 +868,21 @@ enum Look<R> {
 
 impl<'m, S: System> Sys<'_, 'm, S> {
     /// Waits until `find` finds something, at most until `until`.
+    #[inline]
     pub(crate) fn wait<R>(
         &self,
         object: u8,
         until: u64,
-        mut find: impl FnMut(&mut State<'m, S::Model>) -> Result<Option<R>, pmem_tx::Error>,
+        mut find: impl FnMut(&mut State<'m, S>) -> Result<Option<R>, pmem_tx::Error>,
     ) -> Result<Option<R>, pmem_tx::Error> {
         loop {
             let look = self.kernel.section(|s| {
                 if let Some(found) = find(s)? {
                     return Ok(Look::Found(found));
                 }
-                if s.now(self.port) >= until {
+                if !self.block(s, object, until) {
                     return Ok(Look::TimedOut);
                 }
-                s.control(self.me).status = Status::Waiting { object, until };
-                s.reschedule(self.port);
                 Ok::<_, pmem_tx::Error>(Look::Waits)
             })?;
             match look {
@@ -812,6 +892,17 @@ impl<'m, S: System> Sys<'_, 'm, S> {
                 Look::Waits => {}
             }
         }
+    }
+
+    /// Waits, unless the time has come.
+    #[cold]
+    #[inline(never)]
+    fn block(&self, s: &mut State<'m, S>, object: u8, until: u64) -> bool {
+        if until != u64::MAX && s.now(self.port) >= until {
+            return false;
+        }
+        s.block(self.me, object, until, self.port);
+        true
     }
 
     /// The time after so many ticks; never, for the largest number.
@@ -847,7 +938,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn now_in_step(&self) -> u64 {
         self.kernel.section(|s| {
             let now = s.now(self.port);
-            s.control(self.me).read = now;
+            s.control(self.me).reads = true;
             now
         })
     }
@@ -855,10 +946,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     /// Waits until a thread has ended.
     pub(crate) fn join(&self, thread: usize) -> Result<(), Error> {
         let ended = self.wait(AN_END, u64::MAX, |s| {
-            Ok(match s.all().get(thread).map(|c| c.status) {
-                Some(Status::Ended(r)) => Some(r),
-                _ => None,
-            })
+            Ok(s.thread(thread).and_then(|c| c.ended))
         });
         match ended? {
             Some(Ok(())) => Ok(()),
@@ -872,40 +960,44 @@ impl<'m, S: System> Sys<'_, 'm, S> {
 
     /// Before a call that may use a number.
     pub(crate) fn before_a_number(&self) -> Result<(), Error> {
-        let seq = &self.kernel.seq;
-        self.kernel.section(|s| s.before_a_number(self.me, seq))
+        let done = self.kernel.section(|s| s.before_a_number(self.me));
+        done.map_err(|_| Error::Aborted(code::DAMAGED))
     }
 
     /// Locks a mutex; or, in a replay, notes that it was.
     pub(crate) fn lock(&self, object: u8) -> Result<(), Error> {
-        let live = self.kernel.section(|s| {
-            let c = s.control(self.me);
-            let (again, live) = (c.holds().iter().any(|h| h.object == object), c.live);
-            if again {
-                return Err(abort(code::LOCKED));
-            }
-            if live || planted!("nv-rtos/lock-taken-in-replay") {
-                return Ok(true);
-            }
-            s.hold(self.me, object, false)?;
-            Ok(false)
+        let me = self.me;
+        let done = self.kernel.section(|s| {
+            s.hold(me, object)?;
+            let live = s.control(me).live || planted!("nv-rtos/lock-taken-in-replay");
+            Ok::<_, pmem_tx::Error>(!live || s.try_lock(me, object))
         })?;
-        if live {
-            self.wait(object, u64::MAX, |s| s.try_lock(self.me, object))?;
+        if !done {
+            self.wait_for_lock(object)?;
         }
         Ok(())
     }
 
+    #[cold]
+    #[inline(never)]
+    fn wait_for_lock(&self, object: u8) -> Result<(), pmem_tx::Error> {
+        let locked = self.wait(object, u64::MAX, |s| {
+            Ok(s.try_lock(self.me, object).then_some(()))
+        });
+        locked.map(drop)
+    }
+
     /// Gives a mutex back.
     pub(crate) fn unlock(&self, object: u8) {
+        let me = self.me;
         self.kernel.section(|s| {
-            let c = s.control(self.me);
-            let Some(at) = c.holds().iter().position(|h| h.object == object) else {
-                return;
-            };
-            let last = usize::from(c.held) - 1;
-            c.holds.swap(at, last);
-            c.held = last as u8;
+            s.let_go(me, object);
+            let live = s.control(me).live;
+            match s.object(object) {
+                // In a replay, others wait until the thread is live.
+                Some(o) if live && usize::from(o.taken) == me + 1 => o.taken = 0,
+                _ => return,
+            }
             // Whoever lends its priority for this mutex waits for it.
             if s.wake(object) {
                 s.reschedule(self.port);
@@ -922,27 +1014,19 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     fn go_live(&self) -> Result<(), pmem_tx::Error> {
         let mut next = 0;
         loop {
-            let object = self.kernel.section(|s| {
-                let h = *s.control(self.me).holds().get(next)?;
-                Some((h, s.has_ended(self.me, h)))
-            });
-            let Some((Hold { object, .. }, ended)) = object else {
+            let object = self.kernel.section(|s| s.has_ended(self.me, next));
+            let Some((object, ended)) = object else {
                 break;
             };
-            if !ended? || planted!("nv-rtos/ended-lock-taken-again") {
-                self.wait(object, u64::MAX, |s| s.try_lock(self.me, object))?;
+            if !ended || planted!("nv-rtos/ended-lock-taken-again") {
+                self.wait_for_lock(object)?;
             }
             next += 1;
         }
         self.kernel.section(|s| {
             s.control(self.me).live = true;
-            s.store_owners(self.me)?;
-            // Those that waited until this thread is live.
-            for object in 0..s.specs.len() as u8 {
-                if s.kind(object) == Some(Kind::Mutex) {
-                    s.wake(object);
-                }
-            }
+            s.store_owners(self.me).map_err(damaged)?;
+            s.give_back(self.me);
             s.reschedule(self.port);
             Ok(())
         })
@@ -952,19 +1036,13 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn end(&self, r: Result<(), Error>) {
         self.kernel.section(|s| {
             let c = s.control(self.me);
-            c.status = Status::Ended(r);
-            (c.len, c.held) = (0, 0);
-            for object in 0..s.specs.len() as u8 {
-                s.wake(object);
+            c.ended = Some(r);
+            c.held = 0;
+            if c.live {
+                s.give_back(self.me);
             }
-            if !planted!("nv-rtos/end-wakes-nobody") {
-                s.wake(AN_END);
-            }
-            s.current = None;
-            s.reschedule(self.port);
-            if s.current.is_none() {
-                self.port.switch(None, None);
-            }
+            s.wake_joiners();
+            s.leave(self.me, self.port);
         });
     }
 }
@@ -977,97 +1055,36 @@ impl<S: System> Outlet for Sys<'_, '_, S> {
 }
 
 impl<S: System> Token for Sys<'_, '_, S> {
+    #[inline]
     fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error> {
+        let me = self.me.min(S::THREADS.len() - 1);
         self.kernel.section(|s| {
             let stamp = Stamp {
-                owner: self.me as u32,
+                owner: me as u32,
                 sequence: commit.number(),
             };
+            if s.before_words(me, self.port).is_err() {
+                s.abandon(me, self.port);
+                return Err(Error::Aborted(code::DAMAGED));
+            }
             if planted!("nv-rtos/early-commit") {
                 let done = commit.store();
-                let staged = s.stage(self.me, stamp, &self.kernel.seq);
-                s.committed(self.me, stamp, self.port);
-                return staged.map(|()| done).map_err(Error::from);
-            }
-            if let Err(e) = s.stage(self.me, stamp, &self.kernel.seq) {
-                let _ = s.store.revert(stamp);
-                s.abandon(self.me, self.port);
-                return Err(e.into());
+                s.apply(me, stamp);
+                s.reschedule(self.port);
+                return Ok(done);
             }
             #[cfg(feature = "instrument")]
-            {
-                s.tell(self.port);
-                let priority = s.rank;
-                self.port.observe(crate::port::Event::Commit { priority });
-            }
+            s.tell_commit(self.port);
+            let woke = s.control(me).len != 0 && s.apply(me, stamp);
             let done = commit.store();
-            s.committed(self.me, stamp, self.port);
+            if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
+                s.reschedule(self.port);
+            }
             Ok(done)
         })
     }
 
     fn undone(&self) {
         self.kernel.section(|s| s.abandon(self.me, self.port));
-    }
-}
-
-impl<M: Model> State<'_, M> {
-    /// Stages the operations of a thread's step: points 1 and 2.
-    fn stage(&mut self, t: usize, stamp: Stamp, seq: &Sequence) -> Result<(), pmem_tx::Error> {
-        let (read, swept) = (self.control(t).read, self.control(t).swept);
-        self.reach(read).map_err(damaged)?;
-        if !planted!("nv-rtos/no-sweep") {
-            self.store.sweep(stamp, swept).map_err(damaged)?;
-        }
-        // What is staged now is in doubt, also behind numbers that were used without a join.
-        self.control(t).swept = seq.before(stamp.sequence);
-        let mut next = 0;
-        while let Some(o) = self.operation(t, next) {
-            let of_queue = |p: &&Operation| p.object == o.object && p.change == Change::Fill;
-            let before = self.control(t).operations().iter().take(next);
-            let behind = before.filter(of_queue).count();
-            let state = self.after(&o, behind as u8)?;
-            let last = last_of(&self.threads);
-            let set = self.store.set(o.word, stamp, state, last);
-            set.map_err(damaged)?;
-            next += 1;
-        }
-        Ok(())
-    }
-
-    /// The thread's step is committed: point 5.
-    fn committed(&mut self, t: usize, stamp: Stamp, port: &dyn Port) {
-        let c = self.control(t);
-        (c.swept, c.unswept) = (stamp.sequence, 0);
-        let mut next = 0;
-        let mut woke = false;
-        while let Some(o) = self.operation(t, next) {
-            if let Change::Bits { set, .. } = o.change {
-                self.keep_set(t, o.word, set);
-            }
-            woke |= self.wake(o.object);
-            next += 1;
-        }
-        self.control(t).len = 0;
-        if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
-            self.reschedule(port);
-        }
-    }
-
-    /// The thread's step is undone: its claims end.
-    fn abandon(&mut self, t: usize, port: &dyn Port) {
-        if planted!("nv-rtos/claims-kept-after-an-abort") {
-            return;
-        }
-        let mut next = 0;
-        let mut woke = false;
-        while let Some(o) = self.operation(t, next) {
-            woke |= self.wake(o.object);
-            next += 1;
-        }
-        self.control(t).len = 0;
-        if woke {
-            self.reschedule(port);
-        }
     }
 }

@@ -14,6 +14,8 @@ mod error;
 mod kernel;
 mod objects;
 mod port;
+mod ram;
+mod schedule;
 mod system;
 mod tags;
 mod thread;
@@ -41,6 +43,7 @@ pub const LOCKS_MAX: usize = 4;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::port::assert_preempted;
+    pub use crate::ram::{Memory, Ram};
     pub use crate::system::{Each, Layout, ObjectSpec, Opened, PlacesIn, open};
     pub use crate::thread::run;
 }

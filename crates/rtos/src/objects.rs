@@ -5,7 +5,7 @@
 //! its commit, or not at all.
 
 use crate::error::code;
-use crate::kernel::{Change, Isr, Sys, abort};
+use crate::kernel::{Isr, Sys, abort};
 use crate::system::{Kind, Layout, ObjectSpec, System};
 use crate::tags::MESSAGE_MAX;
 use core::marker::PhantomData;
@@ -82,20 +82,8 @@ impl<S: System> Semaphore<S> {
     /// **Errors**: [`code::TOO_MANY`].
     pub fn try_give(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<bool, pmem_tx::Error> {
         let sys = step.token();
-        sys.kernel.section(|s| {
-            let given = |c: Change| match c {
-                Change::Count { given, .. } => u32::from(given),
-                _ => 0,
-            };
-            let pending: u32 = s.pending(self.at.word).map(|(_, c)| given(c)).sum();
-            if u32::from(s.get(self.at.word)?) + pending >= u32::from(self.max) {
-                return Ok(false);
-            }
-            if let Change::Count { given, .. } = self.change(s, sys.me)? {
-                *given += 1;
-            }
-            Ok(true)
-        })
+        sys.kernel
+            .section(|s| s.give(sys.me, self.at.object, self.max))
     }
 
     /// Takes one; waits until there is one. Others do not see it any more, but until the step
@@ -125,30 +113,9 @@ impl<S: System> Semaphore<S> {
     }
 
     fn take_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<bool, pmem_tx::Error> {
-        let taken = |c: Change| match c {
-            Change::Count { taken, .. } => u32::from(taken),
-            _ => 0,
-        };
-        let found = sys.wait(self.at.object, until, |s| {
-            let claimed: u32 = s.pending(self.at.word).map(|(_, c)| taken(c)).sum();
-            if u32::from(s.get(self.at.word)?) <= claimed {
-                return Ok(None);
-            }
-            if let Change::Count { taken, .. } = self.change(s, sys.me)? {
-                *taken += 1;
-            }
-            Ok(Some(()))
-        })?;
+        let object = self.at.object;
+        let found = sys.wait(object, until, |s| s.take(sys.me, object))?;
         Ok(found.is_some())
-    }
-
-    fn change<'a>(
-        &self,
-        s: &'a mut crate::kernel::State<'_, S::Model>,
-        me: usize,
-    ) -> Result<&'a mut Change, pmem_tx::Error> {
-        let none = Change::Count { taken: 0, given: 0 };
-        s.change(me, self.at.object, self.at.word, none)
     }
 
     /// Gives one at once, from an interrupt's handler. Whether there was room for it.
@@ -157,8 +124,9 @@ impl<S: System> Semaphore<S> {
     /// **Errors**: the word is damaged.
     pub fn give_from_isr(&self, isr: &Isr<'_, '_, S>) -> Result<bool, Error> {
         let max = self.max;
-        isr.publish(self.at.object, self.at.word, 0, |n| {
-            (n < max).then(|| n + 1)
+        isr.publish(self.at.object, 0, |o| {
+            let all = u32::from(o.state) + u32::from(o.given);
+            (all < max.into()).then(|| o.state + 1)
         })
     }
 }
@@ -240,11 +208,10 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
         message: T,
     ) -> Result<bool, pmem_tx::Error> {
         let found = sys.wait(self.at.object, until, |s| {
-            let Some(word) = s.free_slot(self.at.object)? else {
+            let Some(slot) = s.reserve(sys.me, self.at.object)? else {
                 return Ok(None);
             };
-            s.change(sys.me, self.at.object, word, Change::Fill)?;
-            s.store.write_slot(self.slot(word), &message);
+            s.store.write_slot(self.slot(slot), &message);
             Ok(Some(()))
         })?;
         Ok(found.is_some())
@@ -281,18 +248,16 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
 
     fn receive_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<Option<T>, pmem_tx::Error> {
         sys.wait(self.at.object, until, |s| {
-            let Some(word) = s.oldest_slot(self.at.object)? else {
+            let Some(slot) = s.claim(sys.me, self.at.object)? else {
                 return Ok(None);
             };
-            let message = s.store.read_slot(self.slot(word));
-            let message = message.ok_or(abort(code::DAMAGED))?;
-            s.change(sys.me, self.at.object, word, Change::Drain)?;
-            Ok(Some(message))
+            let message = s.store.read_slot(self.slot(slot));
+            message.map(Some).ok_or(abort(code::DAMAGED))
         })
     }
 
-    fn slot(&self, word: u16) -> u32 {
-        self.at.slots + u32::from(word - self.at.word) * Self::STRIDE as u32
+    fn slot(&self, slot: u8) -> u32 {
+        self.at.slots + u32::from(slot) * Self::STRIDE as u32
     }
 }
 
@@ -340,15 +305,7 @@ impl<S: System> Events<S> {
     /// the step does with this group, two on 16-bit units. **Errors**: [`code::TOO_MANY`].
     pub fn set(&self, step: &Step<'_, '_, '_, '_, S>, flags: u8) -> Result<(), pmem_tx::Error> {
         let sys = step.token();
-        sys.kernel.section(|s| {
-            let none = Change::Bits { clear: 0, set: 0 };
-            if let Change::Bits { set, .. } =
-                s.change(sys.me, self.at.object, self.at.word, none)?
-            {
-                *set |= flags;
-            }
-            Ok(())
-        })
+        sys.kernel.section(|s| s.set(sys.me, self.at.object, flags))
     }
 
     /// Waits for flags, and clears them with the commit of the step. Returns those of them that
@@ -387,29 +344,12 @@ impl<S: System> Events<S> {
         until: Until,
         time: u64,
     ) -> Result<Option<u8>, pmem_tx::Error> {
-        let cleared = |c: Change| match c {
-            Change::Bits { clear, .. } => clear,
-            _ => 0,
-        };
-        sys.wait(self.at.object, time, |s| {
-            let claimed = s
-                .pending(self.at.word)
-                .fold(0, |all, (_, c)| all | cleared(c));
-            let seen = s.get(self.at.word)? & !claimed & flags;
-            let enough = match until {
+        let object = self.at.object;
+        sys.wait(object, time, |s| {
+            s.clear(sys.me, object, flags, |seen| match until {
                 Until::Any => seen != 0,
                 Until::All => seen == flags,
-            };
-            if !enough {
-                return Ok(None);
-            }
-            let none = Change::Bits { clear: 0, set: 0 };
-            if let Change::Bits { clear, .. } =
-                s.change(sys.me, self.at.object, self.at.word, none)?
-            {
-                *clear |= seen;
-            }
-            Ok(Some(seen))
+            })
         })
     }
 
@@ -418,7 +358,7 @@ impl<S: System> Events<S> {
     /// **Power loss**: set, or not. **Cost**: one settled store, two on 16-bit units. **Errors**:
     /// the word is damaged.
     pub fn set_from_isr(&self, isr: &Isr<'_, '_, S>, flags: u8) -> Result<(), Error> {
-        isr.publish(self.at.object, self.at.word, flags, |old| Some(old | flags))?;
+        isr.publish(self.at.object, flags, |o| Some(o.state | flags))?;
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::OpenError;
 use crate::kernel::Kernel;
+use crate::ram::Memory;
 use core::marker::PhantomData;
 use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Sharing, Tx, Width};
@@ -15,6 +16,9 @@ pub trait System: Sized + 'static {
     type Roots: PlacesOf;
     /// The threads, in the order of their roots.
     const THREADS: &'static [ThreadSpec];
+    /// The kernel's RAM for them.
+    #[doc(hidden)]
+    type Ram: Memory;
     /// The objects.
     #[doc(hidden)]
     const OBJECTS: &'static [ObjectSpec];
@@ -246,6 +250,11 @@ macro_rules! system {
         impl $crate::System for $system {
             type Model = $model;
             type Roots = $crate::__private::Each<($($root,)+)>;
+            type Ram = $crate::__private::Ram<
+                { [$(stringify!($thread)),+].len() },
+                { $system::__END.object as usize },
+                { $system::__END.word as usize },
+            >;
             const THREADS: &'static [$crate::ThreadSpec] = &[
                 $($crate::ThreadSpec { name: stringify!($thread), priority: $priority },)+
             ];

@@ -8,59 +8,63 @@
 //! two states do not fit beside a stamp: there each is a two-version cell, and a change is two.
 
 use crate::error::OpenError;
-use nv_replay::nvmem::persist::{Plain, from_bytes};
-use nv_replay::nvmem::tagged::{Cells, Stamp, TagError, Widths, Words};
-use nv_replay::nvmem::{Medium, Model, Region};
+use crate::system::System;
+use core::marker::PhantomData;
+use nv_replay::nvmem::persist::Plain;
+use nv_replay::nvmem::tagged::{Cells, Fixed, FixedWidths, Stamp, TagError, Widths, Words};
+use nv_replay::nvmem::{Model, Region};
 
 /// The most bytes of a message.
 pub(crate) const MESSAGE_MAX: usize = 64;
 
-/// Words with a state of 8 bits.
-enum Tags<'m, M> {
-    Words(Words<'m, M>),
-    Cells(Cells<'m, M, u16>),
+/// All persistent words of a kernel.
+pub(crate) struct Store<'m, S: System> {
+    /// Words with a state of 8 bits: where two fit into a unit, these, ...
+    words: Words<'m, S::Model, Fixed<Mine<S>>>,
+    /// ... and elsewhere these. There are none of the others.
+    cells: Cells<'m, S::Model, u16, Fixed<Versions<S>>>,
+    clock: Cells<'m, S::Model, [u32; 2], Fixed<Clock>>,
+    slots: Region<'m, S::Model>,
 }
 
-/// Runs the same call on either kind.
-macro_rules! each {
-    ($tags:expr, $t:ident => $call:expr) => {
-        match $tags {
-            Tags::Words($t) => $call,
-            Tags::Cells($t) => $call,
-        }
+/// The widths of the clock's word.
+struct Clock;
+impl FixedWidths for Clock {
+    const WIDTHS: Widths = Widths {
+        sequence: 3,
+        owner: 0,
+        state: 1,
     };
 }
 
-/// All persistent words of a kernel.
-pub(crate) struct Store<'m, M> {
-    tags: Tags<'m, M>,
-    clock: Cells<'m, M, [u32; 2]>,
-    slots: Region<'m, M>,
+/// Those of the objects' words: up to 8 threads.
+struct Mine<S>(PhantomData<S>);
+impl<S: System> FixedWidths for Mine<S> {
+    const WIDTHS: Widths = Widths {
+        sequence: S::TABLE.seq_bits,
+        owner: 3,
+        state: if wide::<S::Model>() { 8 } else { 1 },
+    };
 }
 
-const CLOCK: Widths = Widths {
-    sequence: 3,
-    owner: 0,
-    state: 1,
-};
+/// The same, where the states are versions.
+struct Versions<S>(PhantomData<S>);
+impl<S: System> FixedWidths for Versions<S> {
+    const WIDTHS: Widths = Widths {
+        state: 1,
+        ..Mine::<S>::WIDTHS
+    };
+}
 
 /// Whether two states fit into a unit.
 const fn wide<M: Model>() -> bool {
     size_of::<M::Unit>() >= 4
 }
 
-/// The words' widths where sequence numbers have so many bits: up to 8 threads.
-const fn widths<M: Model>(seq_bits: u8) -> Widths {
-    Widths {
-        sequence: seq_bits,
-        owner: 3,
-        state: if wide::<M>() { 8 } else { 1 },
-    }
-}
-
-/// How many numbers may lie between two sweeps; the kernel settles all words well before.
-pub(crate) const fn max_unswept<M: Model>(seq_bits: u8) -> u32 {
-    widths::<M>(seq_bits).max_unswept() / 2
+/// How many numbers may lie between the settling of all words and the next.
+pub(crate) const fn max_unswept<S: System>() -> u16 {
+    // At least 2, as there are 7 numbers or more; at most half of 2^16.
+    Mine::<S>::WIDTHS.max_unswept() as u16
 }
 
 const fn tags_bytes<M: Model>(words: usize) -> usize {
@@ -80,89 +84,91 @@ fn failed<R, E>(f: nv_replay::nvmem::OpenFailure<'_, R, E>) -> E {
     f.error
 }
 
-impl<'m, M: Model> Store<'m, M> {
-    fn split(region: Region<'m, M>, words: usize) -> Result<[Region<'m, M>; 3], OpenError> {
-        let (tags, rest) = region.split_at(tags_bytes::<M>(words)).map_err(too_small)?;
-        let clock = Cells::<M, [u32; 2]>::bytes(1);
+impl<'m, S: System> Store<'m, S> {
+    const WORDS: usize = S::END.word as usize;
+    /// How many are words, and how many cells.
+    const EACH: [usize; 2] = if wide::<S::Model>() {
+        [Self::WORDS, 0]
+    } else {
+        [0, Self::WORDS]
+    };
+
+    /// The words, the cells, the clock and the slots.
+    fn split(region: Region<'m, S::Model>) -> Result<[Region<'m, S::Model>; 4], OpenError> {
+        let [words, cells] = Self::EACH;
+        let (words, rest) = region
+            .split_at(Words::<S::Model>::bytes(words))
+            .map_err(too_small)?;
+        let (cells, rest) = rest
+            .split_at(Cells::<S::Model, u16>::bytes(cells))
+            .map_err(too_small)?;
+        let clock = Cells::<S::Model, [u32; 2]>::bytes(1);
         let (clock, slots) = rest.split_at(clock).map_err(too_small)?;
-        Ok([tags, clock, slots])
+        Ok([words, cells, clock, slots])
     }
 
     /// Formats words whose states are 0, and a clock that shows 0.
-    pub fn format(region: Region<'m, M>, words: usize, seq_bits: u8) -> Result<Self, OpenError> {
-        let [tags, clock, slots] = Self::split(region, words)?;
-        let w = widths::<M>(seq_bits);
+    pub fn format(region: Region<'m, S::Model>) -> Result<Self, OpenError> {
+        let [words, cells, clock, slots] = Self::split(region)?;
+        let [n, m] = Self::EACH;
         Ok(Store {
-            tags: if wide::<M>() {
-                Tags::Words(Words::format(tags, words, w).map_err(failed)?)
-            } else {
-                Tags::Cells(Cells::format(tags, words, w, 0).map_err(failed)?)
-            },
-            clock: Cells::format(clock, 1, CLOCK, [0; 2]).map_err(failed)?,
+            words: Words::format(words, n, Fixed::NEW).map_err(failed)?,
+            cells: Cells::format(cells, m, Fixed::NEW, 0).map_err(failed)?,
+            clock: Cells::format(clock, 1, Fixed::NEW, [0; 2]).map_err(failed)?,
             slots,
         })
     }
 
     /// Recovers them: what is in doubt is reverted.
-    pub fn recover(
-        region: Region<'m, M>,
-        words: usize,
-        seq_bits: u8,
-        numbers: &[u32],
-    ) -> Result<Self, OpenError> {
-        let [tags, clock, slots] = Self::split(region, words)?;
-        let w = widths::<M>(seq_bits);
+    pub fn recover(region: Region<'m, S::Model>, numbers: &[u32]) -> Result<Self, OpenError> {
+        let [words, cells, clock, slots] = Self::split(region)?;
+        let [n, m] = Self::EACH;
         let last = |owner: u32| numbers.get(owner as usize).copied();
         Ok(Store {
-            tags: if wide::<M>() {
-                Tags::Words(Words::recover(tags, words, w, last).map_err(failed)?)
-            } else {
-                Tags::Cells(Cells::recover(tags, words, w, last).map_err(failed)?)
-            },
-            clock: Cells::recover(clock, 1, CLOCK, |_| Some(0)).map_err(failed)?,
+            words: Words::recover(words, n, Fixed::NEW, last).map_err(failed)?,
+            cells: Cells::recover(cells, m, Fixed::NEW, last).map_err(failed)?,
+            clock: Cells::recover(clock, 1, Fixed::NEW, |_| Some(0)).map_err(failed)?,
             slots,
         })
     }
 
-    /// The committed state of a word.
-    #[inline(always)]
-    pub fn get(&self, word: u16, last: impl Fn(u32) -> Option<u32>) -> Result<u8, TagError> {
-        let state = match &self.tags {
-            Tags::Words(t) => t.get(word.into(), last)?,
-            Tags::Cells(t) => t.get(word.into(), last)?.into(),
+    /// The state of a word, none of which is in doubt: read at each open only.
+    pub fn get(&self, word: u16) -> Result<u8, TagError> {
+        let state = if wide::<S::Model>() {
+            self.words.get(word.into(), |_| None)?
+        } else {
+            self.cells.get(word.into(), |_| None)?.into()
         };
         u8::try_from(state).map_err(|_| TagError::Damaged { index: word.into() })
     }
 
-    /// Changes a state with the commit of a stamp.
-    pub fn set(
-        &mut self,
-        word: u16,
-        stamp: Stamp,
-        state: u8,
-        last: impl Fn(u32) -> Option<u32>,
-    ) -> Result<(), TagError> {
-        each!(&mut self.tags, t => t.set(word.into(), stamp, state.into(), last))
+    /// Changes a state with the commit of a stamp: from `before` to `after`.
+    #[inline]
+    pub fn put(&mut self, word: u16, stamp: Stamp, before: u8, after: u8) -> Result<(), TagError> {
+        if wide::<S::Model>() {
+            self.words
+                .put(word.into(), stamp, before.into(), after.into())
+        } else {
+            self.cells.put(word.into(), stamp, after.into())
+        }
     }
 
     /// Changes a state at once.
-    pub fn publish(
-        &mut self,
-        word: u16,
-        state: u8,
-        last: impl Fn(u32) -> Option<u32>,
-    ) -> Result<(), TagError> {
-        each!(&mut self.tags, t => t.publish(word.into(), state.into(), last))
+    pub fn put_settled(&mut self, word: u16, state: u8) -> Result<(), TagError> {
+        if wide::<S::Model>() {
+            self.words.put_settled(word.into(), state.into())
+        } else {
+            self.cells.put_settled(word.into(), state.into())
+        }
     }
 
-    /// Undoes what a stamp has set.
-    pub fn revert(&mut self, stamp: Stamp) -> Result<(), TagError> {
-        each!(&mut self.tags, t => t.revert(stamp))
-    }
-
-    /// Settles old words of a stamp's owner: see [`Words::sweep`].
-    pub fn sweep(&mut self, stamp: Stamp, since: u32) -> Result<(), TagError> {
-        each!(&mut self.tags, t => t.sweep(stamp, since))
+    /// Settles words of an owner among `n`.
+    pub fn settle(&mut self, first: u16, n: u16, owner: u32) -> Result<(), TagError> {
+        if wide::<S::Model>() {
+            self.words.settle(first.into(), n.into(), owner)
+        } else {
+            self.cells.settle(first.into(), n.into(), owner)
+        }
     }
 
     /// The stored time.
@@ -176,25 +182,20 @@ impl<'m, M: Model> Store<'m, M> {
     /// **Power loss**: the old time or the new one. **Cost**: three stores, on 16-bit units five.
     pub fn set_time(&mut self, time: u64) -> Result<(), TagError> {
         let value = [time as u32, (time >> 32) as u32];
-        self.clock.publish(0, value, |_| Some(0))
+        self.clock.put_settled(0, value)
     }
 
     /// Writes a message into a slot that no committed word calls full.
+    #[inline]
     pub fn write_slot<T: Plain>(&mut self, at: u32, message: &T) {
-        let mut offset = at;
-        nv_replay::nvmem::cross::Arg::bytes(message, &mut |part: &[u8]| {
-            // Inside: the system's layout has counted it. The region holds bytes only.
-            let _ = self.slots.write(offset, part);
-            offset += part.len() as u32;
-        });
+        // Inside: the system's layout has counted it. The region holds bytes only.
+        let _ = self.slots.write_value(at as usize, message);
     }
 
     /// Reads a message. **Errors**: it is no `T`, so the image is damaged.
-    pub fn read_slot<T: Plain>(&mut self, at: u32) -> Option<T> {
-        let mut bytes = [0; MESSAGE_MAX];
-        let bytes = bytes.get_mut(..size_of::<T>())?;
-        self.slots.read(at, bytes).ok()?;
-        from_bytes(bytes).ok()
+    #[inline]
+    pub fn read_slot<T: Plain>(&self, at: u32) -> Option<T> {
+        self.slots.read_value(at as usize)
     }
 }
 

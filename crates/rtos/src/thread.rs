@@ -14,8 +14,8 @@ use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 ///
 /// A body is run from its beginning in each life, and passes the steps that it has committed.
 pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
+    /// Its environment is the thread's seat in the kernel.
     rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
-    sys: Sys<'k, 'm, S>,
 }
 
 /// Runs a thread's body from its place. The function that `system!` generates calls it.
@@ -30,7 +30,7 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     let sys = Sys { kernel, port, me };
     let r = match place.open_with(Options::default(), sys) {
         Ok(rt) => {
-            let mut thread = Thread { rt, sys };
+            let mut thread = Thread { rt };
             body(&mut thread)
         }
         // The table was scanned when the region was opened.
@@ -40,6 +40,11 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
 }
 
 impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
+    #[inline(always)]
+    fn sys(&mut self) -> Sys<'k, 'm, S> {
+        *self.rt.env()
+    }
+
     /// Runs a step, once in the life of the program: see [`nv_replay::Replay::step`]. In its body
     /// the step is the access to the kernel's objects, and what it does with them takes effect with
     /// its commit.
@@ -58,10 +63,11 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        if let Err(error) = self.sys.before_a_number() {
+        let sys = self.sys();
+        if let Err(error) = sys.before_a_number() {
             return Err(StepError { error, args });
         }
-        self.rt.step_with(&self.sys, args, body)
+        self.rt.step_with(&sys, args, body)
     }
 
     /// Runs a step for each number of the range, with one store for each: see
@@ -77,8 +83,9 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         args: A,
         body: TurnBody<R, S::Model, A, Sys<'k, 'm, S>>,
     ) -> Result<(), Error> {
-        self.sys.before_a_number()?;
-        self.rt.each_step_with(&self.sys, range, args, body)
+        let sys = self.sys();
+        sys.before_a_number()?;
+        self.rt.each_step_with(&sys, range, args, body)
     }
 
     /// Runs a step without end. **Power loss**, **Cost** and **Errors**: those of
@@ -90,8 +97,9 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         args: A,
         body: TurnBody<R, S::Model, A, Sys<'k, 'm, S>>,
     ) -> Result<Infallible, Error> {
-        self.sys.before_a_number()?;
-        self.rt.forever_step_with(&self.sys, args, body)
+        let sys = self.sys();
+        sys.before_a_number()?;
+        self.rt.forever_step_with(&sys, args, body)
     }
 
     /// Reads an input once and records it: see [`nv_replay::Replay::record_with`].
@@ -103,7 +111,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        self.sys.before_a_number()?;
+        self.sys().before_a_number()?;
         self.rt.record_with(read)
     }
 
@@ -134,7 +142,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// [`record_with`](Self::record_with).
     #[track_caller]
     pub fn now(&mut self) -> Result<u64, Error> {
-        let sys = self.sys;
+        let sys = self.sys();
         // An error of the clock comes again from the sleep, and here as a time that is 0.
         self.record_with(|| sys.now_stored().unwrap_or(0))
     }
@@ -146,7 +154,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// **Errors**: those of [`record_with`](Self::record_with).
     #[track_caller]
     pub fn delay(&mut self, ticks: u64) -> Result<(), Error> {
-        let sys = self.sys;
+        let sys = self.sys();
         let deadline = self.record_with(|| sys.after(ticks))?;
         sys.sleep_until(deadline)
     }
@@ -156,12 +164,12 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// **Power loss**: the next life waits for the rest of the time. **Cost**: when it wakes, the
     /// stores of the clock. **Errors**: the clock is damaged.
     pub fn delay_until(&mut self, at: u64) -> Result<(), Error> {
-        self.sys.sleep_until(at)
+        self.sys().sleep_until(at)
     }
 
     /// Lets the other threads of its priority run. Stores nothing.
     pub fn yield_now(&mut self) {
-        self.sys.yield_now()
+        self.sys().yield_now()
     }
 
     /// Waits until another thread has ended.
@@ -170,7 +178,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// passed its records. **Cost**: stores nothing. **Errors**: [`code::FAILED`](crate::code) if
     /// that thread has ended with an error.
     pub fn join(&mut self, thread: ThreadId<S>) -> Result<(), Error> {
-        self.sys.join(thread.number)
+        self.sys().join(thread.number)
     }
 
     /// Locks a mutex; waits until no other thread has it. The guard gives it back.
@@ -182,12 +190,9 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// under the lock stores one word more, if another thread has had it before. **Errors**:
     /// [`code::LOCKED`](crate::code), [`code::LOCKS`](crate::code).
     pub fn lock(&mut self, mutex: &Mutex<S>) -> Result<Guard<'k, 'm, S>, Error> {
-        let object = mutex.object();
-        self.sys.lock(object)?;
-        Ok(Guard {
-            sys: self.sys,
-            object,
-        })
+        let (object, sys) = (mutex.object(), self.sys());
+        sys.lock(object)?;
+        Ok(Guard { sys, object })
     }
 }
 

@@ -191,9 +191,28 @@ fn limits_are_errors_and_a_failed_thread_stops_nobody() {
 #[test]
 fn a_thread_takes_few_bytes() {
     const { assert!(<Plain as Model>::PREEMPTED) };
-    let each = size_of::<nv_rtos::Kernel<'_, one::One>>() / nv_rtos::THREADS_MAX;
-    println!("rtos.ram_per_thread {each}");
-    assert!(each <= 220, "{each}");
+    // A thread more, and the same objects.
+    let each =
+        size_of::<nv_rtos::Kernel<'_, three::Three>>() - size_of::<nv_rtos::Kernel<'_, one::One>>();
+    println!("a thread takes {each} bytes of the kernel");
+    assert!(each <= 72, "{each}");
+}
+
+mod three {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Three on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            LETTERS: Queue<u32, 4>;
+            ENOUGH: Semaphore = (0, 1);
+        }
+        threads {
+            writer(u32 = 0): 1;
+            reader([u32; 3] = [0; 3]): 1;
+            third(u32 = 0): 1;
+        }
+    }
 }
 
 mod laps {

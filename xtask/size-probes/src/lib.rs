@@ -87,6 +87,35 @@ pub fn region() -> Option<nvmem::Region<'static, Machine>> {
     unsafe { nvmem::Region::from_raw(start, start.wrapping_add(BYTES)) }.ok()
 }
 
+/// The same medium, under another model of the same unit.
+#[cfg(target_os = "none")]
+#[inline(never)]
+pub fn region_as<M: nvmem::Model>() -> Option<nvmem::Region<'static, M>> {
+    let start = core::hint::black_box(0x4000_usize) as *mut u8;
+    // SAFETY: as above.
+    unsafe { nvmem::Region::from_raw(start, start.wrapping_add(BYTES)) }.ok()
+}
+
+/// The section of a program whose interrupts nobody sees: a call that the compiler keeps.
+pub enum Masked {}
+// SAFETY: never run.
+unsafe impl pmem_tx::Section for Masked {
+    fn with<R>(f: impl FnOnce() -> R) -> R {
+        mask();
+        let r = f();
+        mask();
+        r
+    }
+}
+
+#[inline(never)]
+fn mask() {
+    core::hint::black_box(());
+}
+
+/// The model of a machine with threads.
+pub type Threaded = pmem_tx::Preempted<Machine, Masked>;
+
 /// A medium behind calls, as a serial FRAM is: reading and writing are functions of their own, byte
 /// by byte, and they may fail.
 pub struct Bytes(*mut u8);

@@ -3,9 +3,10 @@
 
 nv_rtos::system! {
     Plan on Fram;
-    table { bytes: 64, outbox_bytes: 0, seq_bits: SEQ }
+    table { bytes: 96, outbox_bytes: 0, seq_bits: SEQ }
     objects {
         LOCK: Mutex;
+        ALONE: Mutex;
         GO: Semaphore = (0, 1);
         MIDDLE: Semaphore = (0, 1);
         LATER: Semaphore = (0, 1);
@@ -49,6 +50,11 @@ fn low(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     drop(guard);
     // The other one holds the lock, and waits for this.
     th.step(2, |sys, _, _| LATER.give(sys))?;
+    // Behind the last call under a lock that nobody else had.
+    let guard = th.lock(&ALONE)?;
+    th.step(3, |_, _, _| Ok(()))?;
+    drop(guard);
+    th.step(4, |_, _, _| Ok(()))?;
     Ok(())
 }
 
@@ -59,6 +65,8 @@ fn middle(th: &mut Thread<Plan, u32>, waits: &Cell<bool>) -> Result<(), Error> {
         Ok(())
     })?;
     assert!(!waits.get(), "who holds the lock that `high` waits for has inherited its priority");
+    th.join(Plan::low())?;
+    drop(th.lock(&ALONE)?);
     Ok(())
 }
 

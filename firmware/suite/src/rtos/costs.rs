@@ -4,7 +4,7 @@ use crate::abi::{figure, section};
 use crate::{Mapped, Scene, check, machine, ok};
 use nv_rtos::cortex_m::{Cortex, Masked, Stack};
 use nv_rtos::pmem_tx::Preempted;
-use nv_rtos::{Error, Kernel, THREADS_MAX, Thread, Until};
+use nv_rtos::{Error, Kernel, Thread, Until};
 
 type Here = Scene<'static, machine::Model>;
 type Fram = Preempted<machine::Model, Masked>;
@@ -22,6 +22,28 @@ nv_rtos::system! {
     threads {
         first(u32 = 0): 1;
         second(u32 = 0): 1;
+    }
+}
+
+/// The same with one thread more: what that takes of the kernel is the difference.
+mod three {
+    use super::Fram;
+
+    nv_rtos::system! {
+        /// Nobody runs it.
+        pub(super) Plan on Fram;
+        table { bytes: 192, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            SEMAPHORE: Semaphore = (0, 8);
+            QUEUE: Queue<[u32; 2], 8>;
+            FLAGS: Events;
+            MUTEX: Mutex;
+        }
+        threads {
+            first(u32 = 0): 1;
+            second(u32 = 0): 1;
+            third(u32 = 0): 1;
+        }
     }
 }
 
@@ -76,6 +98,8 @@ fn calls(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
         th.delay(0)?;
         scene.end_section();
     }
+    // The second one begins.
+    th.yield_now();
     for _ in 0..3 {
         scene.next_section(section::RTOS_SWITCH);
         th.yield_now();
@@ -86,8 +110,8 @@ fn calls(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
 /// Goes on when the first thread yields.
 fn goes_on(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
     for _ in 0..3 {
-        Here::anywhere().end_section();
         th.yield_now();
+        Here::anywhere().end_section();
     }
     Ok(())
 }
@@ -100,7 +124,8 @@ pub(super) fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
     let mut port = Cortex::new(&mut stacks);
     Plan::spawn(&kernel, places, &mut port, calls, goes_on);
     check!(scene, port.run(&kernel, None));
-    let each = size_of::<Kernel<'_, Plan>>() / THREADS_MAX + size_of::<Thread<Plan, u32>>();
+    let kernel_of = size_of::<Kernel<'_, three::Plan>>() - size_of::<Kernel<'_, Plan>>();
+    let each = kernel_of + size_of::<Thread<Plan, u32>>();
     scene.figure(figure::RTOS_RAM_PER_THREAD, each as u16);
     check!(scene, (0..2).all(|t| kernel.ended(t) == Some(Ok(()))));
 }

@@ -1,0 +1,252 @@
+//! What the kernel keeps in RAM: the committed state of each object, who has claimed what of it,
+//! who waits, and the threads.
+//!
+//! All of it is made at each boot, from the words on the medium and from the replay of the threads.
+//! While threads run, nobody reads an object's word: its state here is the one that counts.
+
+use crate::system::Kind;
+use crate::{LOCKS_MAX, OPERATIONS_MAX};
+use nv_replay::Error;
+use nv_replay::nvmem::planted;
+
+/// No object: the thread waits for time only.
+pub const NOTHING: u8 = 0xff;
+/// The object of a thread that waits for the end of another one.
+pub const AN_END: u8 = 0xfe;
+/// Behind the last message of a queue.
+pub const NO_SLOT: u8 = 0xff;
+
+/// What a step does to an object when it commits.
+///
+/// | object | `plus` | `minus` |
+/// |---|---|---|
+/// | semaphore | how many it gives | how many it takes |
+/// | event group | the flags that it sets | the flags that it clears; one in both is set |
+/// | queue, a message is sent | its slot | [`NO_SLOT`] |
+/// | queue, one is received | [`NO_SLOT`] | its slot |
+#[derive(Debug, Clone, Copy)]
+#[repr(align(4))]
+pub struct Operation {
+    /// The object.
+    pub object: u8,
+    pub plus: u8,
+    pub minus: u8,
+}
+
+/// A semaphore, a queue, a mutex or an event group. Its `state` is the committed one.
+#[derive(Debug, Clone, Copy)]
+pub struct Object {
+    pub kind: Kind,
+    /// A bit for each thread that waits for it.
+    pub waiters: u8,
+    /// How many a semaphore has; the flags of a group; the owner of a mutex, from 1, or 0; the next
+    /// ticket of a queue.
+    pub state: u8,
+    /// What open steps take of it: how many, which flags. Of a mutex: who has it, from 1.
+    pub taken: u8,
+    /// How many open steps give.
+    pub given: u8,
+    /// A queue's slots of the oldest and the newest message that nobody has claimed.
+    pub first: u8,
+    pub last: u8,
+    /// So many messages may be sent to a queue before somebody looks how old its oldest one is.
+    pub sends: u8,
+    /// Its first word.
+    pub word: u16,
+    /// A queue's empty slots that nobody has reserved.
+    pub free: u32,
+}
+
+/// A word, if it is that of a queue's slot.
+#[derive(Debug, Clone, Copy)]
+pub struct Slot {
+    /// Its committed state: empty, or full with a ticket.
+    pub state: u8,
+    /// The slot of the message behind it, if nobody has claimed it.
+    pub next: u8,
+}
+
+/// A thread, as the kernel sees it.
+#[derive(Clone, Copy)]
+pub struct Control {
+    /// Of the threads that are ready, one of the highest level runs. From 0; two threads of
+    /// one priority have one level.
+    pub level: u8,
+    /// It has passed its records.
+    pub live: bool,
+    /// The running step has read the time.
+    pub reads: bool,
+    /// How many operations.
+    pub len: u8,
+    /// How many mutexes it holds; in a replay it has come to them, and locks them when it is live.
+    pub held: u8,
+    /// A bit for each of them: a call was made under it, so a record was, or will be.
+    pub used: u8,
+    /// For what it waits, if it does.
+    pub waits_for: u8,
+    /// Their objects.
+    pub holds: [u8; LOCKS_MAX],
+    pub operations: [Operation; OPERATIONS_MAX],
+    /// So many numbers it may use before a part of its words is settled, from `unsettled` on.
+    pub numbers: u16,
+    pub unsettled: u16,
+    /// When it stops to wait.
+    pub until: u64,
+    /// How it has ended.
+    pub ended: Option<Result<(), Error>>,
+}
+
+impl Control {
+    /// The operations of the running step.
+    pub fn operations(&mut self) -> impl Iterator<Item = &mut Operation> {
+        self.operations.iter_mut().take(self.len.into())
+    }
+    /// The place of the operation on an object, or of the next one.
+    #[cold]
+    #[inline(never)]
+    pub fn find(&mut self, object: u8) -> usize {
+        let len = self.len.into();
+        if planted!("nv-rtos/operations-not-merged") {
+            return len;
+        }
+        let found = self.operations().position(|o| o.object == object);
+        found.unwrap_or(len)
+    }
+    pub fn holds(&self) -> &[u8] {
+        self.holds.get(..self.held.into()).unwrap_or(&[])
+    }
+    #[inline(never)]
+    pub fn hold(&self, object: u8) -> Option<usize> {
+        self.holds().iter().position(|h| *h == object)
+    }
+    /// Moves a mutex behind the others.
+    #[cold]
+    #[inline(never)]
+    pub fn make_last(&mut self, object: u8) {
+        while let Some(at) = self.hold(object)
+            && at + 1 < usize::from(self.held)
+        {
+            self.holds.swap(at, at + 1);
+            let (one, next) = (self.used >> at & 1, self.used >> (at + 1) & 1);
+            self.used &= !(3 << at);
+            self.used |= next << at | one << (at + 1);
+        }
+    }
+}
+
+/// The threads of one priority that are ready.
+#[derive(Debug, Clone, Copy)]
+pub struct Level {
+    /// A bit for each.
+    pub ready: u8,
+    /// The first of them, from this number on, runs.
+    pub turn: u8,
+}
+
+impl Level {
+    /// The first of those that are ready, of which there is one.
+    #[inline(always)]
+    pub fn first(&self) -> u8 {
+        let ready = u32::from(self.ready);
+        let later = ready >> self.turn << self.turn;
+        let first = if later != 0 { later } else { ready };
+        first.trailing_zeros() as u8
+    }
+}
+
+/// Exactly what a system with `T` threads, `O` objects and `W` words needs.
+pub struct Ram<const T: usize, const O: usize, const W: usize> {
+    threads: [Control; T],
+    levels: [Level; T],
+    objects: [Object; O],
+    slots: [Slot; W],
+}
+
+/// The parts of a [`Ram`]. Their lengths are constants of the system.
+pub trait Memory {
+    /// What it holds before the objects and threads are known.
+    const NEW: Self;
+    /// The threads.
+    fn threads(&self) -> &[Control];
+    /// The threads.
+    fn threads_mut(&mut self) -> &mut [Control];
+    /// The levels, from the lowest.
+    fn levels(&self) -> &[Level];
+    /// The levels, from the lowest.
+    fn levels_mut(&mut self) -> &mut [Level];
+    /// The objects.
+    fn objects(&self) -> &[Object];
+    /// The objects.
+    fn objects_mut(&mut self) -> &mut [Object];
+    /// The threads, the objects, and the slots of queues by their words.
+    fn parts(&mut self) -> (&mut [Control], &mut [Object], &mut [Slot]);
+}
+
+impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
+    const NEW: Self = Ram {
+        threads: [Control {
+            level: 0,
+            live: false,
+            reads: false,
+            len: 0,
+            held: 0,
+            waits_for: NOTHING,
+            used: 0,
+            holds: [NOTHING; LOCKS_MAX],
+            operations: [Operation {
+                object: NOTHING,
+                plus: 0,
+                minus: 0,
+            }; OPERATIONS_MAX],
+            numbers: 0,
+            unsettled: 0,
+            until: 0,
+            ended: None,
+        }; T],
+        levels: [Level { ready: 0, turn: 0 }; T],
+        objects: [Object {
+            kind: Kind::Mutex,
+            waiters: 0,
+            state: 0,
+            taken: 0,
+            given: 0,
+            first: NO_SLOT,
+            last: NO_SLOT,
+            sends: 0,
+            word: 0,
+            free: 0,
+        }; O],
+        slots: [Slot {
+            state: 0,
+            next: NO_SLOT,
+        }; W],
+    };
+    #[inline(always)]
+    fn threads(&self) -> &[Control] {
+        &self.threads
+    }
+    #[inline(always)]
+    fn threads_mut(&mut self) -> &mut [Control] {
+        &mut self.threads
+    }
+    #[inline(always)]
+    fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+    #[inline(always)]
+    fn levels_mut(&mut self) -> &mut [Level] {
+        &mut self.levels
+    }
+    #[inline(always)]
+    fn objects(&self) -> &[Object] {
+        &self.objects
+    }
+    #[inline(always)]
+    fn objects_mut(&mut self) -> &mut [Object] {
+        &mut self.objects
+    }
+    #[inline(always)]
+    fn parts(&mut self) -> (&mut [Control], &mut [Object], &mut [Slot]) {
+        (&mut self.threads, &mut self.objects, &mut self.slots)
+    }
+}

@@ -1,0 +1,293 @@
+//! Who runs, and who waits for what.
+//!
+//! ```text
+//!  levels: 101      level 2: ready 00100, turn 2     the highest level that is not empty;
+//!                   level 1: ready 00000             of its threads the first one from its turn on
+//!                   level 0: ready 01011, turn 1
+//!  lends:  00100    thread 2 waits for a mutex: who has it runs instead
+//! ```
+
+use crate::kernel::State;
+use crate::port::Port;
+use crate::ram::{AN_END, Control, Memory, NOTHING, Object};
+use crate::system::{Kind, System};
+use nv_replay::nvmem::planted;
+
+/// Who is ready, who runs, who sleeps.
+#[derive(Default)]
+pub(crate) struct Schedule {
+    /// A bit for each level with threads that are ready, or lend their place.
+    levels: u32,
+    /// A bit for each thread that waits for a mutex. Its bit in its level stays.
+    lends: u8,
+    /// A bit for each thread that waits until a time.
+    sleepers: u8,
+    /// Those that wait for the end of a thread.
+    joiners: u8,
+    current: Option<u8>,
+    /// The level of the thread that is first: the one whose turn it is there. It runs, or lends its
+    /// place to the one that runs.
+    top: u8,
+    /// When the timer is due: not after the first of the sleepers.
+    timer: Option<u64>,
+}
+
+/// The bit of a thread.
+fn bit(t: usize) -> u8 {
+    1 << (t % 8)
+}
+
+/// Calls `f` with each thread whose bit is set.
+fn each(mut bits: u8, mut f: impl FnMut(usize)) {
+    while bits != 0 {
+        f(bits.trailing_zeros() as usize);
+        bits &= bits - 1;
+    }
+}
+
+impl<S: System> State<'_, S> {
+    pub fn thread(&self, t: usize) -> Option<&Control> {
+        self.ram.threads().get(t)
+    }
+    pub fn control(&mut self, t: usize) -> &mut Control {
+        // Never out of range: a thread's number comes from the system.
+        &mut self.ram.threads_mut()[t.min(S::THREADS.len() - 1)]
+    }
+    pub fn object(&mut self, object: u8) -> Option<&mut Object> {
+        self.ram.objects_mut().get_mut(usize::from(object))
+    }
+
+    /// Makes a thread ready.
+    pub fn ready(&mut self, t: usize) {
+        let level = usize::from(self.control(t).level);
+        if let Some(l) = self.ram.levels_mut().get_mut(level) {
+            l.ready |= bit(t);
+            self.schedule.levels |= 1 << level;
+        }
+    }
+
+    fn not_ready(&mut self, t: usize) {
+        let level = usize::from(self.control(t).level);
+        if let Some(l) = self.ram.levels_mut().get_mut(level) {
+            l.ready &= !bit(t);
+            if l.ready == 0 && !planted!("nv-rtos/empty-level-stays") {
+                self.schedule.levels &= !(1 << level);
+            }
+        }
+    }
+
+    /// Whether a thread is ready at its own priority.
+    fn is_ready(&self, t: usize) -> bool {
+        let level = self.thread(t).map_or(0, |c| c.level.into());
+        let ready = self.ram.levels().get(level).map_or(0, |l| l.ready);
+        ready & !self.schedule.lends & bit(t) != 0
+    }
+
+    /// Thread `t` waits for an object, until the clock shows a time.
+    pub fn block(&mut self, t: usize, object: u8, until: u64, port: &dyn Port) {
+        let c = self.control(t);
+        (c.waits_for, c.until) = (object, until);
+        let of_end = object == AN_END;
+        match self.object(object) {
+            Some(o) => o.waiters |= bit(t),
+            None if of_end => self.schedule.joiners |= bit(t),
+            None => {}
+        }
+        if until != u64::MAX {
+            self.schedule.sleepers |= bit(t);
+            if self.schedule.timer.is_none_or(|timer| until < timer) {
+                self.set_timer(Some(until), port);
+            }
+        }
+        if self.kind(object) == Some(Kind::Mutex) {
+            self.schedule.lends |= bit(t);
+        } else {
+            self.not_ready(t);
+        }
+        self.reschedule(port);
+    }
+
+    /// A thread does not wait any more.
+    fn resume(&mut self, t: usize) {
+        self.control(t).waits_for = NOTHING;
+        if !planted!("nv-rtos/woken-and-still-lends") {
+            self.schedule.lends &= !bit(t);
+        }
+        self.schedule.sleepers &= !bit(t);
+        self.ready(t);
+    }
+
+    /// Makes the threads ready that wait for an object. Whether there was one.
+    #[inline(always)]
+    pub fn wake(&mut self, object: u8) -> bool {
+        match self.object(object) {
+            Some(o) if o.waiters != 0 => {
+                let waiters = core::mem::take(&mut o.waiters);
+                self.wake_all(waiters)
+            }
+            _ => false,
+        }
+    }
+
+    #[inline(never)]
+    pub fn wake_all(&mut self, waiters: u8) -> bool {
+        if planted!("nv-rtos/missed-wake-up") {
+            return false;
+        }
+        each(waiters, |t| self.resume(t));
+        true
+    }
+
+    /// Makes those ready that wait for the end of a thread.
+    pub fn wake_joiners(&mut self) {
+        let joiners = core::mem::take(&mut self.schedule.joiners);
+        if !planted!("nv-rtos/end-wakes-nobody") {
+            each(joiners, |t| self.resume(t));
+        }
+    }
+
+    /// Thread `t` has ended.
+    pub fn leave(&mut self, t: usize, port: &dyn Port) {
+        self.not_ready(t);
+        self.schedule.current = None;
+        self.reschedule(port);
+        if self.schedule.current.is_none() {
+            port.switch(None, None);
+        }
+    }
+
+    /// The thread that runs lets the next one of its level run: of the one from which it has
+    /// inherited its place, if it has.
+    pub fn next_turn(&mut self, port: &dyn Port) {
+        if self.schedule.current.is_none() {
+            return;
+        }
+        let top = usize::from(self.schedule.top);
+        if let Some(l) = self.ram.levels_mut().get_mut(top) {
+            l.turn += 1;
+        }
+        self.reschedule(port);
+    }
+
+    /// The time is `now`: makes the sleepers ready that are due, and sets the timer to the next.
+    pub fn timer_due(&mut self, now: u64, port: &dyn Port) {
+        let (mut due, mut next) = (0, u64::MAX);
+        each(self.schedule.sleepers, |t| {
+            let until = self.control(t).until;
+            if until <= now {
+                due |= bit(t);
+            } else {
+                next = next.min(until);
+            }
+        });
+        if due != 0 {
+            // A clock that is damaged stops the sleepers: each finds it again itself.
+            let _ = self.reach(now);
+        }
+        each(due, |t| {
+            let object = self.control(t).waits_for;
+            if let Some(o) = self.object(object) {
+                o.waiters &= !bit(t);
+            }
+            self.schedule.joiners &= !bit(t);
+            self.resume(t);
+        });
+        self.set_timer((next != u64::MAX).then_some(next), port);
+    }
+
+    fn set_timer(&mut self, at: Option<u64>, port: &dyn Port) {
+        self.schedule.timer = at;
+        port.set_timer(at.map(|at| at.saturating_sub(self.base)));
+    }
+
+    /// The next thread: of those that are ready, or wait for a mutex whose holder is, the first of
+    /// the highest level. Where it waits, the holder.
+    #[inline(always)]
+    fn pick(&mut self) -> Option<u8> {
+        let top = 31u32.checked_sub(self.schedule.levels.leading_zeros())?;
+        let lends = u32::from(self.schedule.lends);
+        let l = self.ram.levels_mut().get_mut(top as usize)?;
+        let first = l.first();
+        if lends >> first & 1 != 0 {
+            return self.pick_lender();
+        }
+        l.turn = first;
+        self.schedule.top = top as u8;
+        Some(first)
+    }
+
+    /// The same, where the first thread waits for a mutex.
+    #[cold]
+    #[inline(never)]
+    fn pick_lender(&mut self) -> Option<u8> {
+        for top in (0..S::THREADS.len()).rev() {
+            let Some(&(mut left)) = self.ram.levels().get(top) else {
+                continue;
+            };
+            while left.ready != 0 {
+                let first = left.first();
+                if let Some(runs) = self.runs_for(first.into()) {
+                    if let Some(l) = self.ram.levels_mut().get_mut(top) {
+                        l.turn = first;
+                    }
+                    self.schedule.top = top as u8;
+                    return Some(runs);
+                }
+                left.ready &= !bit(first.into());
+            }
+        }
+        None
+    }
+
+    /// The thread that runs so that `t`, which waits for a mutex, comes on: who holds it.
+    fn runs_for(&self, t: usize) -> Option<u8> {
+        let mut t = t;
+        for _ in S::THREADS {
+            if self.is_ready(t) {
+                return Some(t as u8);
+            }
+            if self.schedule.lends & bit(t) == 0 || planted!("nv-rtos/priority-not-inherited") {
+                return None;
+            }
+            let object = usize::from(self.thread(t)?.waits_for);
+            let holder = self.ram.objects().get(object)?.taken;
+            t = usize::from(holder.checked_sub(1)?);
+        }
+        None
+    }
+
+    /// Switches to the thread that is to run now.
+    pub fn reschedule(&mut self, port: &dyn Port) {
+        #[cfg(feature = "instrument")]
+        self.tell(port);
+        let next = self.pick();
+        let before = self.schedule.current;
+        if next != before {
+            self.schedule.current = next;
+            port.switch(before.map(usize::from), next.map(usize::from));
+        }
+    }
+
+    /// Tells a test kit who is ready.
+    #[cfg(feature = "instrument")]
+    fn tell(&self, port: &dyn Port) {
+        for (thread, spec) in S::THREADS.iter().enumerate() {
+            let at = self.is_ready(thread).then_some(spec.priority);
+            port.observe(crate::port::Event::Ready { thread, at });
+        }
+    }
+
+    /// Tells a test kit that a step commits, and at which priority.
+    #[cfg(feature = "instrument")]
+    pub fn tell_commit(&mut self, port: &dyn Port) {
+        self.tell(port);
+        let level = self.ram.levels().get(usize::from(self.schedule.top));
+        let first = level.and_then(|l| S::THREADS.get(usize::from(l.turn)));
+        let priority = first.map_or(0, |t| t.priority);
+        port.observe(crate::port::Event::Commit { priority });
+    }
+
+    fn kind(&self, object: u8) -> Option<Kind> {
+        S::OBJECTS.get(usize::from(object)).map(|s| s.kind)
+    }
+}
