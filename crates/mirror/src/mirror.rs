@@ -30,7 +30,7 @@ use crate::config::{Config, Durability};
 use crate::error::MirrorError;
 use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, Shape, Sizes, lcm, record_bytes};
 use crate::image::{Image, Runs};
-use crate::log::{CONFIRMED, Log, MARKED, Tail, UNREADABLE};
+use crate::log::{CONFIRMED, ERASED, Log, MARKED, Tail, UNREADABLE};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::Range;
@@ -321,8 +321,6 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 }
             }
             let first = self.log.is_blank();
-            self.log.drop(target);
-            self.log.set_erased(target, false);
             let number = self.log.next_number();
             self.log.set(target, UNREADABLE, number);
             let shape = self.shape();
@@ -394,7 +392,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             self.log.drop(s);
             if Self::FLASH {
                 wait!(self.medium.erase(start, end)).map_err(MirrorError::Medium)?;
-                self.log.set_erased(s, true);
+                self.log.set_level(s, ERASED);
                 return wait!(self.order());
             }
             wait!(self.write_zeros(start..end))?;
@@ -532,7 +530,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
     fn load(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             wait!(self.scan())?;
-            if wait!(self.is_first_save_cut())? {
+            if Self::FLASH && wait!(self.is_first_save_cut())? {
+                self.log.drop(self.log.count - 1);
                 self.log.forget();
                 return Ok(());
             }
