@@ -7,12 +7,12 @@
 mod media;
 mod program;
 
-use media::{Bytes2, Bytes4, Bytes32, HalfPages, Pages, used};
+use media::{Bytes2, Bytes4, Bytes32, HalfPages, Pages, other_data, used};
 use nv_mirror::Config;
 use nvmem::Buffered32;
 use powerfail::{BufferedNor, EveryEvents, Mapped, Mram16, Simulated, SpiFram};
 use powerfail::{World, endure, explore};
-use program::{Promise, run};
+use program::{Promise, run, run_or_format};
 
 const TWO: Config = Config {
     segments: 2,
@@ -144,6 +144,29 @@ fn segment_numbers_wrap() {
         let image = used(number);
         campaign!(Simulated::<HalfPages>::with_image(image), THREE, 5, every 1, depth 2, 100, from 3);
     }
+}
+
+/// The first boots format a range that holds other data, and are cut.
+#[test]
+#[cfg_attr(miri, ignore = "two cuts deep")]
+fn a_range_of_other_data() {
+    macro_rules! other {
+        ($media:ty, $bytes:literal, $config:expr, depth $depth:literal, $least:literal) => {
+            let media = Simulated::<$media>::with_image(other_data($bytes));
+            let s = explore(media, |nv, w| run_or_format(nv, w, $config, 2))
+                .world(Promise::default())
+                .depth($depth)
+                .max_depth(3)
+                .run();
+            println!("{}: {s}", stringify!($media));
+            assert!(s.partial || s.cuts > $least, "{s}");
+        };
+    }
+    other!(SpiFram, 2048, TWO, depth 1, 300);
+    other!(Mram16, 2048, TWO, depth 2, 1000);
+    other!(Bytes4, 3072, THREE, depth 1, 300);
+    other!(Bytes32, 3072, THREE, depth 2, 1000);
+    other!(HalfPages, 4608, THREE, depth 2, 1000);
 }
 
 /// A device's life: thousands of cuts at random places. Each boot must get further.

@@ -38,6 +38,11 @@ pub type HalfPages = Small<1536, 128, 0x00>;
 /// Words of 256 bytes, the longest there are.
 pub type Pages = Small<2048, 256, 0xFF>;
 
+/// What another program has left: no two bytes in a row are those of a format of Relume.
+pub fn other_data(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 37 % 256) as u8 | 1).collect()
+}
+
 /// Half pages whose three segments were all written, by boots that began with this number.
 pub fn used(number: u32) -> Vec<u8> {
     let config = Config {
