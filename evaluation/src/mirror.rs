@@ -5,9 +5,10 @@ use super::draw::{self, Svg};
 use super::heap::document::{Table, plot};
 use super::measure::{self, Program};
 use super::{Figures, Measured, Options};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use object::{Object, ObjectSymbol};
 use xtask::boards;
-use xtask::project::Project;
+use xtask::project::{Project, has_target};
 use xtask::run::{Step, cargo};
 
 const COSTS: &[Program] = &[Program {
@@ -19,9 +20,35 @@ const COSTS: &[Program] = &[Program {
     profile: "release",
 }];
 
+/// The target on which a mirror's RAM counts.
+const SMALL: &str = "thumbv7em-none-eabihf";
+
+/// The key of that RAM, and the symbol of the probe that has it as its value.
+const RAM: (&str, &str) = ("mirror.ram_overhead", "nv_mirror_ram");
+
 /// What is the same on every computer.
 pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
-    Ok(measure::run_programs(project, step, COSTS)?.into())
+    let mut all = measure::run_programs(project, step, COSTS)?;
+    all.insert(RAM.0.to_owned(), ram(project, step)?);
+    Ok(all.into())
+}
+
+/// What a mirror takes on a Cortex-M beside region, shadow and driver, in bytes.
+fn ram(project: &Project, step: &Step) -> Result<f64> {
+    if !has_target("", SMALL) {
+        bail!("rustup target add {SMALL}");
+    }
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .args(["build", "--profile", "size", "-p", "size-probes"])
+        .args(["--bin", "nv_mirror", "--target", SMALL]);
+    step.run(c)?;
+    let program = project.target.join(SMALL).join("size/nv_mirror");
+    let elf = std::fs::read(&program).with_context(|| program.display().to_string())?;
+    let file = object::File::parse(&*elf)?;
+    let symbol = file.symbols().find(|s| s.name() == Ok(RAM.1));
+    let symbol = symbol.with_context(|| format!("{} has no {}", program.display(), RAM.1))?;
+    Ok(symbol.address() as f64)
 }
 
 /// Tests whose cuts count: the prefix of the keys, and the arguments of `cargo test`.
@@ -114,7 +141,7 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
             "nrf52.erases_1000_later",
         ),
         (
-            "RAM beside region and shadow on a 64-bit host, bytes",
+            "RAM beside region, shadow and driver on a Cortex-M, bytes",
             "ram_overhead",
         ),
         ("cuts judged", "cuts"),

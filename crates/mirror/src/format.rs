@@ -32,6 +32,11 @@ pub(crate) const MAX_SEGMENTS: u8 = 8;
 /// The most words of an image: offset and length of a run have 16 bits.
 pub(crate) const MAX_WORDS: usize = u16::MAX as usize - 1;
 
+/// The version that the last character of a magic says.
+pub(crate) fn version_number(magic: u8) -> u16 {
+    magic.wrapping_sub(b'0').into()
+}
+
 /// The sizes that the medium gives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
@@ -173,7 +178,7 @@ impl Shape {
             fingerprint: shape.map_or(0, Shape::fingerprint),
         };
         LayoutMismatch {
-            stored: layout(u16::from(version.wrapping_sub(b'0')), stored),
+            stored: layout(version_number(version), stored),
             expected: layout(VERSION, Some(self)),
         }
     }

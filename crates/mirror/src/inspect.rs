@@ -1,7 +1,9 @@
 //! Prints a mirror's log in an image of its range, and restores what it holds. Only reads; accepts
 //! any bytes.
 
-use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, MAX_WORDS, Shape, Sizes};
+use crate::format::{
+    Decoded, HEADER, Header, MAX_SEGMENTS, MAX_WORDS, Shape, Sizes, version_number,
+};
 use core::fmt::{Result, Write};
 use core::ops::Range;
 use nvmem::crc::Crc32;
@@ -12,6 +14,16 @@ use nvmem::sequence::is_newer;
 /// Whether `bytes` begin with the range of a log: at least one of its segments has a header.
 pub fn is_log(bytes: &[u8]) -> bool {
     shape(bytes).is_some()
+}
+
+/// The format version of a log that this version of the crate cannot read. `None` if there is no
+/// header of another version.
+pub fn other_version(bytes: &[u8]) -> Option<u16> {
+    let mut all = headers(bytes).filter_map(|(_, found)| match found {
+        Decoded::Other(version) => Some(version_number(version)),
+        _ => None,
+    });
+    all.next()
 }
 
 /// The bytes of the region that the log holds, for [`log`]; 0 if it is none.
@@ -82,11 +94,18 @@ pub fn log(
     Ok(true)
 }
 
+/// What may be headers: at any multiple of 4.
+fn headers(bytes: &[u8]) -> impl Iterator<Item = (usize, Decoded)> {
+    (0..bytes.len()).step_by(4).filter_map(|at| {
+        let header = bytes.get(at..)?.first_chunk::<{ HEADER as usize }>()?;
+        Some((at, Header::decode(header)))
+    })
+}
+
 /// What the first header says that lies where its segment begins.
 fn shape(bytes: &[u8]) -> Option<Shape> {
-    let mut all = (0..bytes.len()).step_by(4).filter_map(|at| {
-        let header = bytes.get(at..)?.first_chunk::<{ HEADER as usize }>()?;
-        let Decoded::Header(Header { shape, .. }, _) = Header::decode(header) else {
+    let mut all = headers(bytes).filter_map(|(at, found)| {
+        let Decoded::Header(Header { shape, .. }, _) = found else {
             return None;
         };
         let segment = shape.segment as usize;

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!            level
-//! unreadable   0    no header, or no marker: does not count
-//! marked       1    its marker reads as written: the base image is complete
-//! confirmed    2    marker and confirmation read as written: the marker is stable
+//! erased       0    this boot has erased it and not written it: does not count
+//! unreadable   1    no header, or no marker: does not count
+//! marked       2    its marker reads as written: the base image is complete
+//! confirmed    3    marker and confirmation read as written: the marker is stable
 //! ```
 //!
 //! Without unstable words a header is written last, so a segment is unreadable or confirmed.
@@ -36,9 +37,13 @@ use core::ops::Range;
 use nvmem::planted;
 use nvmem::sequence::is_newer;
 
-pub(crate) const UNREADABLE: u8 = 0;
-pub(crate) const MARKED: u8 = 1;
-pub(crate) const CONFIRMED: u8 = 2;
+pub(crate) const ERASED: u8 = 0;
+pub(crate) const UNREADABLE: u8 = 1;
+pub(crate) const MARKED: u8 = 2;
+pub(crate) const CONFIRMED: u8 = 3;
+
+/// The level of all segments before their headers are read.
+const ALL_UNREADABLE: u16 = 0x5555 * UNREADABLE as u16;
 
 /// The segments, and where the next record goes.
 #[derive(Debug)]
@@ -47,8 +52,6 @@ pub(crate) struct Log {
     /// Bytes of a segment.
     pub segment: u32,
     pub count: u8,
-    /// A bit for each segment that this boot has erased and not written.
-    erased: u8,
     /// Two bits for each segment.
     levels: u16,
     numbers: [u32; MAX_SEGMENTS as usize],
@@ -76,8 +79,7 @@ impl Log {
             start,
             segment,
             count,
-            erased: 0,
-            levels: 0,
+            levels: ALL_UNREADABLE,
             numbers: [0; MAX_SEGMENTS as usize],
             highest: 0,
             blank: true,
@@ -101,12 +103,10 @@ impl Log {
         self.open = false;
     }
 
-    /// No segment was ever there. What this boot has erased stays so.
+    /// No segment was ever there. The caller has seen to it that none counts. What this boot has
+    /// erased stays so.
     pub(crate) fn forget(&mut self) {
-        *self = Log {
-            erased: self.erased,
-            ..Log::new(self.start, self.segment, self.count)
-        };
+        self.blank = true;
     }
 
     /// Where a segment lies.
@@ -119,7 +119,7 @@ impl Log {
         (self.levels >> (2 * s) & 3) as u8
     }
 
-    fn set_level(&mut self, s: u8, level: u8) {
+    pub(crate) fn set_level(&mut self, s: u8, level: u8) {
         self.levels = self.levels & !(3 << (2 * s)) | u16::from(level) << (2 * s);
     }
 
@@ -184,10 +184,8 @@ impl Log {
             let (la, lb) = (self.level(a), self.level(b));
             let better = if la != lb && !planted!("nv-mirror/oldest-first") {
                 lb < la
-            } else if lb == UNREADABLE {
-                self.is_erased(b) && !self.is_erased(a)
             } else {
-                is_newer(self.number(a), self.number(b))
+                lb >= MARKED && is_newer(self.number(a), self.number(b))
             };
             if better { b } else { a }
         });
@@ -197,25 +195,12 @@ impl Log {
     /// Whether a segment is erased before the target begins to count. In a blank range, only the
     /// target is: if another erase were cut, a later boot could find other data, and no segment.
     pub(crate) fn is_erased_before(&self, s: u8, target: u8) -> bool {
-        let unseen = self.level(s) == UNREADABLE && !self.is_blank();
-        if unseen && s != target && planted!("nv-mirror/unseen-not-erased") {
-            return false;
+        match self.level(s) {
+            ERASED => false,
+            UNREADABLE if s != target && planted!("nv-mirror/unseen-not-erased") => false,
+            UNREADABLE => s == target || !self.is_blank(),
+            _ => s == target,
         }
-        (s == target || unseen) && !self.is_erased(s)
-    }
-
-    /// Whether this boot has erased the segment and not written it.
-    pub(crate) fn is_erased(&self, s: u8) -> bool {
-        self.erased >> s & 1 != 0
-    }
-
-    pub(crate) fn set_erased(&mut self, s: u8, erased: bool) {
-        let bit = 1 << s;
-        self.erased = if erased {
-            self.erased | bit
-        } else {
-            self.erased & !bit
-        };
     }
 }
 

@@ -28,9 +28,11 @@
 use super::{Medium, marker};
 use crate::config::{Config, Durability};
 use crate::error::MirrorError;
-use crate::format::{Decoded, HEADER, Header, MAX_SEGMENTS, Shape, Sizes, lcm, record_bytes};
+use crate::format::{
+    Decoded, HEADER, Header, MAGIC, MAX_SEGMENTS, Shape, Sizes, lcm, record_bytes,
+};
 use crate::image::{Image, Runs};
-use crate::log::{CONFIRMED, Log, MARKED, Tail, UNREADABLE};
+use crate::log::{CONFIRMED, ERASED, Log, MARKED, Tail, UNREADABLE};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::Range;
@@ -62,6 +64,8 @@ impl<D> fmt::Debug for Mirror<'_, D> {
 impl<'m, D: Medium> Mirror<'m, D> {
     const SIZES: Sizes = Sizes::of(&D::CONTRACT);
     const FLASH: bool = D::CONTRACT.erase.is_some();
+    /// Segments begin and end at multiples of this.
+    const UNIT: u32 = lcm(D::CONTRACT.alignment(), Self::SIZES.unit);
 
     /// Opens the mirror in `range` of the medium. Returns it and its region, which holds what was
     /// saved last; zeros on a blank medium.
@@ -108,12 +112,65 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 Err(MirrorError::Medium(e)) => return Err(MirrorError::Medium(e)),
                 Err(_) => 0,
             };
-            let count = mirror.log.count;
             // The newest last: an older one must not come back.
-            for i in 1..=count {
-                wait!(mirror.wipe((newest + i) % count))?;
+            wait!(mirror.wipe_up_to(newest))?;
+            Ok((mirror, region))
+        })
+    }
+
+    /// As [`Mirror::open`], and formats the range if it was never formatted: what it holds is
+    /// neither blank nor a log, as in a new FRAM chip or where another program had its data. For
+    /// the first boot of a device and all later ones.
+    ///
+    /// It never gives up a mirror's log in this range: one of another version, of another size of
+    /// the image, with another number of segments, or a damaged one stays as it is. So does a range
+    /// that begins with `RL`, as all formats of Relume do. [`Mirror::format`] takes any range.
+    ///
+    /// **Power loss**: nothing is written where there is a log. A range that is being formatted
+    /// holds parts of what it held, and the next call formats it. **Cost**: that of
+    /// [`Mirror::open`], once; and to format, that of [`Mirror::format`]. Flash that reads as blank
+    /// is erased, too, because an erase that was cut may read so: at each boot until a save ends.
+    /// **Errors**: those of [`Mirror::open`].
+    /// [`MirrorError::Foreign`] only for another format of Relume, or a log of which no header is
+    /// intact.
+    pub fn open_or_format<M: Model>(
+        medium: D,
+        range: Range<u32>,
+        config: &Config,
+        memory: &'m mut [MaybeUninit<u64>],
+    ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
+        steps!({
+            let (mut mirror, region) = Self::new(medium, range.clone(), config, memory)?;
+            match wait!(mirror.load()) {
+                Ok(()) if !mirror.log.is_blank() => return Ok((mirror, region)),
+                Ok(()) => {
+                    // A log of another shape may lie where this one's last segment does.
+                    if !planted!("nv-mirror/others-look-blank") {
+                        wait!(mirror.is_of_relume(range))?;
+                    }
+                    // An erase that was cut may read as blank now, and as other data later.
+                    if !Self::FLASH || planted!("nv-mirror/cut-format-looks-blank") {
+                        return Ok((mirror, region));
+                    }
+                }
+                Err(MirrorError::Damaged) if planted!("nv-mirror/formats-damaged") => {}
+                Err(MirrorError::Foreign) => {
+                    let other = wait!(mirror.is_of_relume(range))?;
+                    if other && !planted!("nv-mirror/formats-others") {
+                        return Err(MirrorError::Foreign);
+                    }
+                }
+                Err(e) => return Err(e),
             }
-            mirror.log.forget();
+            // First the segment that a first save has begun, if it was cut: while others are
+            // erased, its header would make a damaged log of them.
+            let first = mirror.log.count - 1;
+            let newest = if planted!("nv-mirror/first-save-wiped-last") {
+                first
+            } else {
+                first - 1
+            };
+            wait!(mirror.wipe_up_to(newest))?;
             Ok((mirror, region))
         })
     }
@@ -141,9 +198,9 @@ impl<'m, D: Medium> Mirror<'m, D> {
         }
         let len = range.end.checked_sub(range.start);
         let len = len.ok_or(MirrorError::BadRange)?;
-        let unit = lcm(align, Self::SIZES.unit);
-        let segment = len / u32::from(count) / unit * unit;
-        let least = Self::SIZES.least_segment(bytes).next_multiple_of(unit);
+        let segment = Self::segment(len, count);
+        let least = Self::SIZES.least_segment(bytes);
+        let least = least.next_multiple_of(Self::UNIT);
         if segment < least {
             let needed = least.saturating_mul(count.into());
             return Err(MirrorError::TooSmall { needed });
@@ -160,6 +217,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
             unsaved: 0,
         };
         Ok((mirror, region))
+    }
+
+    /// Bytes of a segment, if so many bytes are divided into so many.
+    fn segment(len: u32, count: u8) -> u32 {
+        len / u32::from(count) / Self::UNIT * Self::UNIT
     }
 
     /// Makes what the owner holds durable: after this, no power cut takes it back. A program calls
@@ -321,8 +383,6 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 }
             }
             let first = self.log.is_blank();
-            self.log.drop(target);
-            self.log.set_erased(target, false);
             let number = self.log.next_number();
             self.log.set(target, UNREADABLE, number);
             let shape = self.shape();
@@ -394,11 +454,47 @@ impl<'m, D: Medium> Mirror<'m, D> {
             self.log.drop(s);
             if Self::FLASH {
                 wait!(self.medium.erase(start, end)).map_err(MirrorError::Medium)?;
-                self.log.set_erased(s, true);
+                self.log.set_level(s, ERASED);
                 return wait!(self.order());
             }
             wait!(self.write_zeros(start..end))?;
             wait!(self.medium.flush()).map_err(MirrorError::Medium)
+        })
+    }
+
+    /// Formats the range. This segment is the last one that is wiped.
+    fn wipe_up_to(&mut self, last: u8) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            let count = self.log.count;
+            for i in 1..=count {
+                wait!(self.wipe((last + i) % count))?;
+            }
+            self.log.forget();
+            Ok(())
+        })
+    }
+
+    /// Whether a segment begins as the formats of Relume do, that a mirror with any number of
+    /// segments would have in this range; but for the last one of this mirror. **Errors**: one has
+    /// the header of another log.
+    fn is_of_relume(&mut self, range: Range<u32>) -> output!(Result<bool, MirrorError<D::Error>>) {
+        steps!({
+            // There it may be a first save that was cut.
+            let last = self.log.range(self.log.count - 1).start;
+            let mut any = false;
+            for count in 2..=MAX_SEGMENTS {
+                let segment = Self::segment(range.end - range.start, count);
+                for s in 0..count {
+                    let at = range.start + u32::from(s) * segment;
+                    // Segments may be smaller than any of this mirror.
+                    if range.end - at < HEADER {
+                        continue;
+                    }
+                    let (found, _) = wait!(self.read_header(at))?;
+                    any |= found && at != last;
+                }
+            }
+            Ok(any)
         })
     }
 
@@ -491,25 +587,39 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
+    /// Whether a segment begins as the formats of Relume do; and the number and the check of its
+    /// header, if that is intact. **Errors**: it is the header of another log.
+    #[allow(clippy::type_complexity)]
+    fn read_header(
+        &mut self,
+        at: u32,
+    ) -> output!(Result<(bool, Option<(u32, u32)>), MirrorError<D::Error>>) {
+        steps!({
+            let mut bytes = [0; HEADER as usize];
+            wait!(marker::read(&mut self.medium, at, &mut bytes)).map_err(MirrorError::Medium)?;
+            let [a, b, _, version, ..] = bytes;
+            let of_relume = [a, b] == [MAGIC[0], MAGIC[1]];
+            let stored = match Header::decode(&bytes) {
+                Decoded::Nothing => return Ok((of_relume, None)),
+                Decoded::Header(h, crc) if h.shape == self.shape() => {
+                    return Ok((true, Some((h.number, crc))));
+                }
+                Decoded::Header(h, _) => Some(h.shape),
+                Decoded::Other(_) => None,
+            };
+            let other = self.shape().mismatch(version, stored.as_ref());
+            Err(MirrorError::Layout(other))
+        })
+    }
+
     /// Reads the headers.
     fn scan(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             for s in 0..self.log.count {
                 let at = self.log.range(s).start;
-                let mut bytes = [0; HEADER as usize];
-                wait!(marker::read(&mut self.medium, at, &mut bytes))
-                    .map_err(MirrorError::Medium)?;
-                let (header, crc) = match Header::decode(&bytes) {
-                    Decoded::Nothing => continue,
-                    Decoded::Other(version) => {
-                        return Err(MirrorError::Layout(self.shape().mismatch(version, None)));
-                    }
-                    Decoded::Header(h, crc) => (h, crc),
+                let Some((number, crc)) = wait!(self.read_header(at))?.1 else {
+                    continue;
                 };
-                if header.shape != self.shape() {
-                    let other = self.shape().mismatch(bytes[3], Some(&header.shape));
-                    return Err(MirrorError::Layout(other));
-                }
                 let mut level = CONFIRMED;
                 if Self::FLASH {
                     let at = at + Self::SIZES.header;
@@ -522,7 +632,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
                         _ => UNREADABLE,
                     };
                 }
-                self.log.set(s, level, header.number);
+                self.log.set(s, level, number);
             }
             Ok(())
         })
@@ -532,7 +642,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
     fn load(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             wait!(self.scan())?;
-            if wait!(self.is_first_save_cut())? {
+            if Self::FLASH && wait!(self.is_first_save_cut())? {
+                self.log.drop(self.log.count - 1);
                 self.log.forget();
                 return Ok(());
             }

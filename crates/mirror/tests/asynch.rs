@@ -136,6 +136,42 @@ fn both_forms_write_the_same_bytes() {
     assert_eq!(a.bytes(), b.0.bytes());
 }
 
+/// A range of other data is formatted, by a future that is dropped after each number of polls, and
+/// by the one after it.
+fn formats<D: Medium<Error: PartialEq> + Clone>(other: D, bytes: fn(&D) -> &[u8]) {
+    let mut blocking = other.clone();
+    let all = 0..other.capacity();
+    let mut memory = MEMORY;
+    Mirror::open_or_format::<InOrder32>(&mut blocking, all.clone(), &THREE, &mut memory).unwrap();
+    for most in 0.. {
+        let mut nv = Slow(other.clone());
+        let first =
+            asynch::Mirror::open_or_format::<InOrder32>(&mut nv, all.clone(), &THREE, &mut memory);
+        let ended = polled(first, most).is_some();
+        let again = asynch::Mirror::open_or_format(&mut nv, all.clone(), &THREE, &mut memory);
+        let (mut mirror, mut region) = done(again).unwrap();
+        if ended {
+            assert_eq!(bytes(&mirror.medium_mut().0), bytes(&blocking));
+        }
+        both(&mut region, 1);
+        done(mirror.durable(&mut region)).unwrap();
+        assert_eq!(found(mirror.medium_mut().0.clone()), 1);
+        if ended {
+            assert!(most > 3);
+            break;
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of formats")]
+fn a_dropped_format_is_a_cut() {
+    formats(RamFram::<3072>::filled(7), |nv| nv.bytes());
+    let mut flash = RamNor::<3, 1024, 4>::new();
+    flash.bytes_mut().fill(7);
+    formats(flash, |nv| nv.bytes());
+}
+
 /// Word 0 of what the next boot finds.
 fn found<D: Medium>(mut nv: D) -> u32 {
     let all = 0..nv.capacity();

@@ -3,12 +3,13 @@
 
 mod support;
 
+use core::mem::MaybeUninit;
 use nv_mirror::{Config, Durability, Mirror, MirrorError};
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{InOrder32, Region};
 use pmem_tx::Pool;
-use support::{Failing, MEMORY, Memory};
+use support::{Counting, Failing, MEMORY, Memory};
 
 type Nor = RamNor<3, 4096, 4>;
 const THREE: Config = Config {
@@ -388,6 +389,122 @@ fn other_content_is_refused_and_kept() {
     set(&mut pool, 2, 5);
     mirror.durable(&mut pool).unwrap();
     boot(&mut rotten, &TWO, |_, pool| assert_eq!(get(pool, 2), 5));
+}
+
+/// Opens or formats, and says why not. `Ok` is whether the range was formatted.
+fn open_or_format(nv: &mut RamFram<8192>, config: &Config) -> Result<bool, MirrorError<Misuse>> {
+    let before = nv.clone();
+    let mut memory = MEMORY;
+    let opened = Mirror::open_or_format::<InOrder32>(&mut *nv, 0..8192, config, &mut memory);
+    opened.map(|_| ())?;
+    Ok(nv.bytes() != before.bytes())
+}
+
+fn saved(nv: &mut RamFram<8192>, config: &Config) {
+    boot(nv, config, |mirror, pool| {
+        set(pool, 0, 7);
+        mirror.durable(pool).unwrap();
+    });
+}
+
+#[test]
+fn what_was_never_formatted_is_formatted_once() {
+    let mut nv = RamFram::<8192>::filled(0xFF);
+    assert_eq!(open_or_format(&mut nv, &TWO), Ok(false), "blank");
+    for byte in [b'R', 7] {
+        let mut nv = RamFram::<8192>::filled(byte);
+        assert_eq!(open_or_format(&mut nv, &TWO), Ok(true));
+        assert!(nv.bytes().iter().all(|b| *b == 0));
+        saved(&mut nv, &TWO);
+        assert_eq!(open_or_format(&mut nv, &TWO), Ok(false));
+        boot(&mut nv, &TWO, |_, pool| assert_eq!(get(pool, 0), 7));
+    }
+    // The smallest range there is.
+    let (mut nv, mut memory) = (RamFram::<128>::filled(7), [MaybeUninit::new(0); 2]);
+    Mirror::open_or_format::<InOrder32>(&mut nv, 0..128, &TWO, &mut memory).unwrap();
+    let mut nv = Nor::new();
+    nv.bytes_mut().fill(7);
+    let mut memory = MEMORY;
+    let opened = Mirror::open_or_format::<InOrder32>(&mut nv, 0..12288, &THREE, &mut memory);
+    let (mut mirror, region) = opened.unwrap();
+    let mut pool = open_pool(region);
+    set(&mut pool, 0, 8);
+    mirror.durable(&mut pool).unwrap();
+    boot(&mut nv, &THREE, |_, pool| assert_eq!(get(pool, 0), 8));
+}
+
+/// A log that this program cannot open is never given up.
+#[test]
+fn a_log_is_never_formatted() {
+    let refused = |nv: &RamFram<8192>, config: &Config| {
+        let mut nv = nv.clone();
+        let before = nv.clone();
+        let e = open_or_format(&mut nv, config).expect_err("is refused");
+        assert_eq!(nv.bytes(), before.bytes(), "{e}");
+        e
+    };
+    // Another number of segments. Its only header may lie where no segment of this one begins.
+    for theirs in 2..=8 {
+        let config = |segments| Config {
+            segments,
+            ..Config::DEFAULT
+        };
+        let mut nv = RamFram::<8192>::filled(0);
+        saved(&mut nv, &config(theirs));
+        for ours in (2..=8).filter(|n| *n != theirs) {
+            let e = refused(&nv, &config(ours));
+            assert!(
+                matches!(e, MirrorError::Layout(_) | MirrorError::Foreign),
+                "{theirs} {ours} {e}"
+            );
+        }
+    }
+    let mut nv = RamFram::<8192>::filled(0);
+    saved(&mut nv, &TWO);
+    // Another version.
+    let mut newer = nv.clone();
+    newer.bytes_mut()[4096 + 3] = b'2';
+    let crc = nvmem::crc::crc32(&newer.bytes()[4096..4116]);
+    newer.bytes_mut()[4116..4120].copy_from_slice(&crc.to_le_bytes());
+    assert!(matches!(refused(&newer, &TWO), MirrorError::Layout(_)));
+    // Damage in the base image, and in all headers.
+    let mut rotten = nv.clone();
+    rotten.bytes_mut()[4096 + 60] ^= 1;
+    assert_eq!(refused(&rotten, &TWO), MirrorError::Damaged);
+    let mut full = nv;
+    while full.bytes()[0] == 0 {
+        boot(&mut full, &TWO, |mirror, pool| {
+            let n = get(pool, 1);
+            set(pool, 1, n + 1);
+            mirror.durable(pool).unwrap();
+        });
+    }
+    for header in [0, 4096] {
+        full.bytes_mut()[header + 4] ^= 8;
+    }
+    assert_eq!(refused(&full, &TWO), MirrorError::Foreign);
+    // A pool on mapped memory.
+    let mut other = RamFram::<8192>::filled(7);
+    other.write(0, b"RLM1").unwrap();
+    assert_eq!(refused(&other, &TWO), MirrorError::Foreign);
+}
+
+/// The log is read once.
+#[test]
+fn open_or_format_reads_what_open_reads() {
+    let mut medium = RamFram::<8192>::filled(0);
+    saved(&mut medium, &TWO);
+    let mut nv = Counting {
+        medium,
+        written: 0,
+        read: 0,
+        erases: 0,
+    };
+    let mut memory = MEMORY;
+    Mirror::open::<InOrder32>(&mut nv, 0..8192, &TWO, &mut memory).unwrap();
+    let read = core::mem::take(&mut nv.read);
+    Mirror::open_or_format::<InOrder32>(&mut nv, 0..8192, &TWO, &mut memory).unwrap();
+    assert_eq!((nv.read, nv.written), (read, 0));
 }
 
 /// Four boots. Each saves what it finds, and then one more. Returns what the first one has found.

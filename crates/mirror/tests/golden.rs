@@ -89,6 +89,11 @@ const NOR: &str = "\
 0x0860: 67 00 01 00 78 56 34 12 00 00 00 00 40 d6 4d be
 ";
 
+/// The header of a log of version 2. Of later versions only this is known: the magic with the
+/// version, and the check.
+const NEWER: [u8; 24] = *b"\
+    RLI2\x01\0\0\0\xa0\x01\0\0\0\x04\0\0\x03\0\x01\0\x45\x09\x55\xfa";
+
 /// What `inspect` says of an image, and the image that it restores.
 fn inspected(bytes: &[u8]) -> String {
     let mut image = vec![7; inspect::image_bytes(bytes)];
@@ -153,4 +158,29 @@ durable: segment number 1, base image and 2 records
 "
     );
     read(&mut nv);
+}
+
+/// The version is named, by `open` and by `inspect`, wherever its segments begin.
+#[test]
+fn another_version() {
+    for at in [0, 1024, 2048] {
+        let mut nv = RamFram::<3072>::filled(0);
+        nv.write(at, &NEWER).unwrap();
+        let before = nv.clone();
+        assert_eq!(inspect::other_version(nv.bytes()), Some(2));
+        assert!(!inspect::is_log(nv.bytes()));
+        let mut memory = MEMORY;
+        let open = Mirror::open_or_format::<InOrder32>(&mut nv, 0..3072, &THREE, &mut memory);
+        let said = open.unwrap_err().to_string();
+        assert!(
+            said.contains("MIRR") && said.contains("version 2"),
+            "{said}"
+        );
+        assert_eq!(nv.bytes(), before.bytes());
+        nv.write(at + 20, &[0]).unwrap();
+        assert_eq!(inspect::other_version(nv.bytes()), None);
+    }
+    let mut nv = RamFram::<3072>::filled(0);
+    write(&mut nv);
+    assert_eq!(inspect::other_version(nv.bytes()), None);
 }

@@ -12,6 +12,7 @@
 //! it saves is the region at one instant: as if the power had been cut there.
 
 use crate::model::Model;
+use crate::planted;
 use crate::region::Region;
 use core::cell::{Cell, RefCell, RefMut};
 use core::fmt;
@@ -306,11 +307,15 @@ impl Waits {
             }
             slot.set(known.filter(|_| !is_mine));
         }
+        if planted!("nvmem/one-place-to-wait") {
+            place = None;
+        }
         match (place, &self.0) {
             (Some(slot), _) => slot.set(Some(mine.clone())),
             // One more than there are places: it takes a place, whose task looks again.
             (None, [first, ..]) => {
-                if let Some(other) = first.replace(Some(mine.clone())) {
+                let other = first.replace(Some(mine.clone()));
+                if let Some(other) = other.filter(|_| !planted!("nvmem/waiter-forgotten")) {
                     other.wake();
                 }
             }

@@ -31,7 +31,7 @@ impl<R, M: Model> Context<'_, R, M> {
             all = mine;
         }
         let mut region = resting(self.core, all);
-        if M::PREEMPTED {
+        if M::PREEMPTED && !planted!("pmem-tx/rest-ignores-others") {
             region.scratch = 0..0;
         }
         region

@@ -321,8 +321,9 @@ where
     ///
     /// let mut flash = Flash::new();
     /// let mut memory = [MaybeUninit::new(0); 2 * 128]; // the region of 1 KiB, and its shadow
+    /// let all = 0..4 * 4096;
     /// let (mirror, region) =
-    ///     Mirror::open::<InOrder32>(&mut flash, 0..4 * 4096, &Config::DEFAULT, &mut memory)?;
+    ///     Mirror::open_or_format::<InOrder32>(&mut flash, all, &Config::DEFAULT, &mut memory)?;
     /// let radio = Radio(Vec::new());
     /// let table = TableConfig { outbox_bytes: 32, ..TableConfig::SMALL };
     /// let options = Options { table, ..Options::default() };

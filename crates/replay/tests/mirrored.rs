@@ -9,4 +9,5 @@ mod mirrored {
     mod joined;
     #[cfg(feature = "async")]
     mod tasks;
+    mod threads;
 }

@@ -80,24 +80,19 @@ impl<D: AsyncMedium> Memory<D> {
     /// Bytes of the medium that suit the node.
     pub const RANGE: u32 = CONFIG.range_bytes(REGION as u32, &D::CONTRACT);
 
-    /// Opens the node on `range` of the medium. A range that holds other data is formatted.
+    /// Opens the node on `range` of the medium. A range that was never formatted is formatted.
     ///
-    /// **Panics** the second time. **Errors**: those of [`Mirror::open`] and of the runtimes.
+    /// **Panics** the second time. **Errors**: those of [`Mirror::open_or_format`] and of the
+    /// runtimes.
     pub async fn boot<S>(
         &'static self,
-        mut medium: D,
+        medium: D,
         range: Range<u32>,
         station: &'static S,
     ) -> Result<Booted<S, D>, Refused<D::Error>> {
         let region = self.region.take();
-        match Mirror::open::<InOrder32>(&mut medium, range.clone(), &CONFIG, region).await {
-            Ok(_) => {}
-            Err(MirrorError::Foreign) => {
-                Mirror::format::<InOrder32>(&mut medium, range.clone(), &CONFIG, region).await?;
-            }
-            Err(e) => return Err(e.into()),
-        }
-        let (mirror, region) = Mirror::open(medium, range, &CONFIG, region).await?;
+        let (mirror, region) =
+            Mirror::open_or_format::<InOrder32>(medium, range, &CONFIG, region).await?;
         let saver: &'static _ = self.saver.init(SharedSaver::new(mirror));
         let node = open(region).map_err(|refused| refused.error)?;
         let ((sensor, average, radio), (board,)) = self.node.init(node).share()?;

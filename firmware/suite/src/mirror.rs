@@ -1,5 +1,6 @@
-//! Scenarios of `nv-mirror`: a pool in RAM whose log is on a medium. The region that survives is
-//! that medium, as serial FRAM or as flash; each word that its driver writes can be cut.
+//! Scenarios of `nv-mirror`: a pool in RAM whose log is on a medium, and steps of `nv-replay` over
+//! such a log. The region that survives is that medium, as serial FRAM or as flash; each word that
+//! its driver writes can be cut.
 //!
 //! ```text
 //! RAM   | pool | shadow |              a cut leaves garbage here
@@ -12,7 +13,9 @@ use crate::flash::{self as nor, Flash};
 use crate::{Group, Mapped, Scenario, Scene, check, ok, progress};
 use core::mem::MaybeUninit;
 use nv_mirror::{Config, Mirror};
+use nv_replay::{Message, MirroredReplay, NotNow, Options, Outlet, Port};
 use nvmem::Persist;
+use nvmem::at_rest::{AtRest, Save};
 use nvmem::device::{Contract, Medium};
 use pmem_tx::{PBox, Pool, Width};
 
@@ -25,6 +28,7 @@ pub const fn group<M: Mapped>() -> Group<M> {
             scenarios: &[
                 Scenario::long("fram", LOG + BESIDE, fram, 16),
                 Scenario::torn("flash", 3 * SEGMENT + BESIDE, flash, 256),
+                Scenario::long("steps", STEPS_LOG, steps, 64),
             ],
         }
     }
@@ -38,6 +42,8 @@ pub(crate) const POSTED: u16 = 22;
 pub(crate) const OVERTAKEN: u16 = 23;
 /// The program keeps a part of its state beside the mirror.
 pub(crate) const OUTSIDE: u16 = 24;
+/// Messages leave before the step that has sent them is saved.
+pub(crate) const UNSAVED: u16 = 25;
 
 /// Words of 8 bytes in RAM: half of them is the image.
 const MEMORY: usize = 2 * 44;
@@ -169,6 +175,134 @@ fn step<M: Mapped>(
         Ok(())
     })
     .map_err(|failed| failed.error)
+}
+
+/// Words of 8 bytes in RAM: a table, its outbox and a pool, and their shadow.
+const STEPS_MEMORY: usize = 2 * 80;
+/// Bytes of their log: two segments.
+const STEPS_LOG: usize = 2 * 1536;
+
+/// The cells of the mailbox: how often the sensor was read, how many messages were received, and
+/// what the last one said.
+const READINGS: u16 = 0;
+const RECEIVED: u16 = 1;
+const SHOWN: u16 = 2;
+
+static PORT: Port<u16> = Port::new(1);
+
+/// Who gets the messages. A message that comes again says the same.
+struct Receiver<'a, 's, M: Mapped>(&'a Scene<'s, M>);
+
+impl<M: Mapped> Outlet for Receiver<'_, '_, M> {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
+        let Receiver(scene) = self;
+        let (number, next) = (m.number as u16, scene.read_cell(RECEIVED));
+        let says = ok!(scene, m.get(&PORT).unwrap_or(Ok(0)));
+        if number == next {
+            scene.write_cell(SHOWN, says);
+            scene.write_cell(RECEIVED, next + 1);
+        } else {
+            check!(scene, number + 1 == next && scene.read_cell(SHOWN) == says);
+        }
+        Ok(())
+    }
+}
+
+/// A mirror that is late if the mailbox's argument says so: it saves at each second call only.
+struct Saver<S> {
+    mirror: S,
+    bug: u16,
+    saved: bool,
+}
+
+impl<S: Save> Save for Saver<S> {
+    type Error = S::Error;
+    fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.mirror.committed(owner)
+    }
+    fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.saved = self.bug != UNSAVED || !self.saved;
+        if self.saved {
+            return self.mirror.durable(owner);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Persist)]
+#[repr(C)]
+struct Sums {
+    turns: u32,
+    sum: u32,
+}
+
+/// A loop: each turn reads a sensor, which never shows the same twice, adds what it has read and
+/// sends it. A message leaves when the reading in it is durable.
+fn steps<M: Mapped>(scene: &mut Scene<'_, M>) {
+    let medium = scene.region();
+    let scene = &*scene;
+    let config = Config {
+        segments: 2,
+        ..Config::DEFAULT
+    };
+    let mut memory = [MaybeUninit::uninit(); STEPS_MEMORY];
+    let all = 0..STEPS_LOG as u32;
+    let (mirror, region) = ok!(
+        scene,
+        Mirror::open_or_format::<M>(medium, all, &config, &mut memory)
+    );
+    let bug = scene.argument();
+    let saver = Saver {
+        mirror,
+        bug,
+        saved: true,
+    };
+    let options = Options {
+        table: nv_replay::Config {
+            bytes: 96,
+            outbox_bytes: 16,
+            // Numbers come round again.
+            seq_bits: 4,
+        },
+        pool: Some(pmem_tx::Config::SMALL),
+        ..Options::default()
+    };
+    let mut rt = ok!(
+        scene,
+        MirroredReplay::<Sums, _, M, _>::open_mirrored(
+            region,
+            saver,
+            options,
+            Receiver(scene),
+            |_| Ok(Sums { turns: 0, sum: 0 })
+        )
+    );
+    let turns = u32::from(scene.rounds(3));
+    ok!(
+        scene,
+        rt.each(0..turns, |rt, i| {
+            let scene = rt.env().0;
+            let read = rt.record_with(|| {
+                let n = scene.read_cell(READINGS) + 1;
+                scene.write_cell(READINGS, n);
+                n
+            })?;
+            rt.step((i, read), |tx, sums, (i, read)| {
+                let sums = sums.get_mut(tx)?;
+                if sums.turns != i {
+                    return Err(tx.abort(1));
+                }
+                sums.turns = i + 1;
+                sums.sum += u32::from(read);
+                tx.send(&PORT, read)
+            })?;
+            Ok(())
+        })
+    );
+    let found = ok!(scene, rt.step((), |tx, sums, ()| Ok(sums.get(tx).turns)));
+    check!(scene, found == turns && rt.is_live());
+    ok!(scene, rt.durable());
+    check!(scene, u32::from(scene.read_cell(RECEIVED)) == turns);
 }
 
 /// The most bytes of one write.

@@ -58,7 +58,7 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 31] = [
+pub const BUGS: [Bug; 32] = [
     Bug {
         number: crate::rtos::REGISTER_LOST,
         group: "rtos",
@@ -304,6 +304,14 @@ pub const BUGS: [Bug; 31] = [
         group: "mirror",
         scenario: "flash",
         what: "the marker of a mirror's segment is programmed before the end of its base image",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::mirror::UNSAVED,
+        group: "mirror",
+        scenario: "steps",
+        what: "a message leaves before the step over a mirror that has sent it is saved",
         on: &["arm", "riscv", "msp430"],
         both: false,
     },

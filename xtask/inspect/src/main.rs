@@ -80,6 +80,8 @@ fn report(bytes: &[u8], write_size: usize, out: &mut String) -> Result<()> {
         .all(|b| *b == bytes[0] && matches!(b, 0 | 0xFF))
     {
         bail!("no image: all bytes are blank");
+    } else if let Some(version) = nv_mirror::inspect::other_version(bytes) {
+        bail!("no image that this program can read: the log of a mirror, of version {version}");
     } else {
         bail!(
             "no image: there is no superblock, levelled block, mirror, checkpoint, log or record in it"
@@ -470,6 +472,14 @@ mod tests {
         let mut damaged = image(superblock(b"POOL").encode(1));
         damaged[9] ^= 1;
         assert!(said(&damaged).contains("damaged"));
+        let mut fram = nvmem::ram::RamFram::<16384>::filled(0);
+        mirrored(&mut fram, 2);
+        let header = &mut fram.bytes_mut()[0x3000..][..24];
+        header[3] = b'2';
+        let check = nvmem::crc::crc32(&header[..20]);
+        header[20..].copy_from_slice(&check.to_le_bytes());
+        let said_of_it = said(fram.bytes());
+        assert!(said_of_it.contains("mirror, of version 2"), "{said_of_it}");
         assert!(said(&[]).contains("no bytes"));
         assert!(said(&[0xFF; 300]).contains("blank"));
         assert!(said(&[0x5A; 300]).contains("no superblock"));

@@ -25,7 +25,7 @@ struct Segment {
 const BLANK: Segment = Segment {
     number: 0,
     age: 0,
-    level: 0,
+    level: UNREADABLE,
     torn: false,
     erasing: false,
 };
@@ -33,7 +33,7 @@ const BLANK: Segment = Segment {
 impl Segment {
     fn reads(self) -> Vec<u8> {
         match self {
-            Segment { erasing: true, .. } => (0..=self.level).collect(),
+            Segment { erasing: true, .. } => (UNREADABLE..=self.level).collect(),
             Segment { torn: true, .. } => std::vec![self.level, self.level + 1],
             _ => std::vec![self.level],
         }
@@ -45,7 +45,7 @@ impl Segment {
 
     fn erase_cut(self) -> Segment {
         match self.highest() {
-            0 => BLANK,
+            UNREADABLE => BLANK,
             level => Segment {
                 level,
                 torn: false,
@@ -61,7 +61,7 @@ type State = (Vec<Segment>, u32);
 
 /// With small numbers and ages, in an order that does not matter.
 fn normal(segments: &[Segment], durable: u32) -> State {
-    let written = || segments.iter().filter(|s| s.highest() > 0);
+    let written = || segments.iter().filter(|s| s.highest() > UNREADABLE);
     let least = written().map(|s| s.number).min().unwrap_or(1);
     let mut ages: Vec<u32> = written().map(|s| s.age).chain([durable]).collect();
     ages.sort_unstable();
@@ -70,7 +70,7 @@ fn normal(segments: &[Segment], durable: u32) -> State {
     let mut segments: Vec<Segment> = segments
         .iter()
         .map(|s| match s.highest() {
-            0 => BLANK,
+            UNREADABLE => BLANK,
             _ => Segment {
                 number: s.number - least + 1,
                 age: rank(s.age),
@@ -99,18 +99,16 @@ fn begin(log: &mut Log, now: &mut [Segment], durable: u32, out: &mut Vec<State>)
             cut[usize::from(s)] = cut[usize::from(s)].erase_cut();
             out.push(normal(&cut, durable));
             now[usize::from(s)] = BLANK;
-            log.drop(s);
-            log.set_erased(s, true);
+            log.set_level(s, ERASED);
         }
     }
-    log.set_erased(target, false);
     let number = log.next_number().wrapping_sub(WRAP);
     let mut new = Segment {
         number,
         age,
         ..BLANK
     };
-    for level in 0..CONFIRMED {
+    for level in UNREADABLE..CONFIRMED {
         new.level = level;
         new.torn = true;
         now[usize::from(target)] = new;

@@ -8,10 +8,13 @@ use nvmem::marker::Marker;
 use nvmem::ram::RamNor;
 use powerfail::Chip;
 
-/// A flash of `ERASE`-byte units and words of `WORD` bytes, small enough to be explored.
-pub enum Small<const ERASE: u32, const WORD: u32, const ERASED: u8> {}
+/// A flash of `ERASE`-byte units and words of `WORD` bytes, small enough to be explored. With
+/// `ONCE`, a word is programmed once after an erase.
+pub enum Small<const ERASE: u32, const WORD: u32, const ERASED: u8, const ONCE: bool = true> {}
 
-impl<const ERASE: u32, const WORD: u32, const ERASED: u8> Chip for Small<ERASE, WORD, ERASED> {
+impl<const ERASE: u32, const WORD: u32, const ERASED: u8, const ONCE: bool> Chip
+    for Small<ERASE, WORD, ERASED, ONCE>
+{
     const CONTRACT: Contract = Contract {
         name: "small-flash",
         read_size: 1,
@@ -21,7 +24,7 @@ impl<const ERASE: u32, const WORD: u32, const ERASED: u8> Chip for Small<ERASE, 
         erase: Some(EraseUnit {
             size: ERASE,
             erased: ERASED,
-            write_once: true,
+            write_once: ONCE,
             endurance: 0,
         }),
     };
@@ -31,12 +34,19 @@ impl<const ERASE: u32, const WORD: u32, const ERASED: u8> Chip for Small<ERASE, 
 pub type Bytes2 = Small<1024, 2, 0xFF>;
 /// As an nRF52: words of 4 bytes.
 pub type Bytes4 = Small<1024, 4, 0xFF>;
+/// The same, whose words may be programmed more than once, as those of serial NOR flash.
+pub type Again4 = Small<1024, 4, 0xFF, false>;
 /// Words of 32 bytes, as an STM32H7.
 pub type Bytes32 = Small<1024, 32, 0xFF>;
 /// As an STM32L1 by half pages: words of 128 bytes, erased to zero.
 pub type HalfPages = Small<1536, 128, 0x00>;
 /// Words of 256 bytes, the longest there are.
 pub type Pages = Small<2048, 256, 0xFF>;
+
+/// What another program has left: no two bytes in a row are those of a format of Relume.
+pub fn other_data(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 37 % 256) as u8 | 1).collect()
+}
 
 /// Half pages whose three segments were all written, by boots that began with this number.
 pub fn used(number: u32) -> Vec<u8> {

@@ -111,8 +111,27 @@ pub fn run<D: Medium>(
 ) {
     let all = 0..nv.capacity();
     let mut memory = MEMORY;
-    let (mut mirror, region) =
-        Mirror::open(&mut nv, all, &config, &mut memory).expect("only a power cut stops it");
+    let opened = Mirror::open(&mut nv, all, &config, &mut memory);
+    let (mirror, region) = opened.expect("only a power cut stops it");
+    count(mirror, region, world, last, every);
+}
+
+/// The same on a range that holds other data at first, saved after every step.
+pub fn run_or_format<D: Medium>(mut nv: D, world: &World<'_, Promise>, config: Config, last: u32) {
+    let all = 0..nv.capacity();
+    let mut memory = MEMORY;
+    let opened = Mirror::open_or_format(&mut nv, all, &config, &mut memory);
+    let (mirror, region) = opened.expect("only a power cut stops it");
+    count(mirror, region, world, last, 1);
+}
+
+fn count<D: Medium>(
+    mut mirror: Mirror<'_, D>,
+    region: Region<'_, InOrder32>,
+    world: &World<'_, Promise>,
+    last: u32,
+    every: u32,
+) {
     let mut pool = open_pool(region);
     let n = look(&mut pool);
     let p = world.get();

@@ -145,7 +145,6 @@ fn mirror() {
     let (tenth, _) = steps(nrf52(), config(3, Durability::Every(10)), STEPS);
     println!("mirror.nrf52.bytes_per_step_every_10 {}", per_step(&tenth));
     println!("mirror.nrf52.erases_1000_every_10 {}", tenth.erases.get());
-    println!("mirror.ram_overhead {}", size_of::<Mirror<'_, ()>>());
 }
 
 /// The struct after step `n`.
