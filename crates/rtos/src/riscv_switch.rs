@@ -4,9 +4,8 @@ use crate::bare::SWITCH;
 use core::arch::naked_asm;
 
 /// The handler of the software interrupt: the registers of the thread that runs go to its stack,
-/// those of the next one come from there. Interrupts are masked meanwhile; one that came before it
-/// has chosen the next thread, and one that comes later makes the switch pending again. Stores
-/// nothing that is persistent.
+/// those of the next one come from there. In its middle another interrupt may come, and choose
+/// another next thread: then the switch is pending again. Stores nothing that is persistent.
 ///
 /// # Safety
 /// Only the core calls it, by its vectors.
@@ -24,6 +23,7 @@ pub unsafe extern "C" fn software() {
         "sw s8, 96(sp)", "sw s9, 100(sp)", "sw s10, 104(sp)", "sw s11, 108(sp)",
         "csrr t0, mepc", "sw t0, 112(sp)",
         "csrr t0, mstatus", "sw t0, 116(sp)",
+        "csrci mie, 8", "csrsi mstatus, 8", // all interrupts but this one
         "lui t0, 0x2000", // the CLINT: this switch is taken
         "sw zero, 0(t0)",
         "la t0, {switch}",
@@ -32,6 +32,7 @@ pub unsafe extern "C" fn software() {
         "lw t1, 4(t0)", // next
         "sw t1, 0(t0)",
         "lw sp, 0(t1)",
+        "csrci mstatus, 8", "csrsi mie, 8",
         "lw t0, 112(sp)", "csrw mepc, t0",
         "lw t0, 116(sp)", "csrw mstatus, t0",
         "lw ra, 0(sp)", "lw t0, 4(sp)", "lw t1, 8(sp)", "lw t2, 12(sp)",
