@@ -1,6 +1,6 @@
 //! The switch of Cortex-M, all of the port's assembly that is more than one instruction.
 
-use crate::cortex_m::SWITCH;
+use crate::bare::SWITCH;
 use core::arch::naked_asm;
 
 /// The handler of PendSV: the registers of the thread that runs go to its stack, those of the next

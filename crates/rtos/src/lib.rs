@@ -1,9 +1,15 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
-#![cfg_attr(not(feature = "cortex-m"), forbid(unsafe_code))]
+#![cfg_attr(not(any(feature = "cortex-m", feature = "riscv")), forbid(unsafe_code))]
 #![deny(unsafe_code)]
 
+#[cfg(any(
+    all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
+    all(feature = "riscv", target_arch = "riscv32", target_os = "none")
+))]
+#[allow(unsafe_code)]
+mod bare;
 #[cfg(all(feature = "cortex-m", target_arch = "arm", target_os = "none"))]
 #[allow(unsafe_code)]
 pub mod cortex_m;
@@ -15,6 +21,12 @@ mod kernel;
 mod objects;
 mod port;
 mod ram;
+#[cfg(all(feature = "riscv", target_arch = "riscv32", target_os = "none"))]
+#[allow(unsafe_code)]
+pub mod riscv;
+#[cfg(all(feature = "riscv", target_arch = "riscv32", target_os = "none"))]
+#[allow(unsafe_code)]
+mod riscv_switch;
 mod schedule;
 mod system;
 mod tags;

@@ -8,10 +8,13 @@ pub use relume_firmware_arm::{Vector, clean, no_threads, vectors};
 pub use relume_firmware_msp430::clean;
 #[cfg(all(target_os = "none", target_arch = "riscv32"))]
 pub use relume_firmware_riscv::clean;
+#[cfg(all(target_os = "none", target_arch = "riscv32"))]
+pub use relume_suite::machine::pendsv as no_threads;
 
 /// Makes a program of a group of scenarios. With `clean` before it, the stack and the registers are
 /// zero first: what a program has not written is in its checkpoints, too, and the rig wants it to
-/// be the same in each boot. With `pendsv` behind it, that is what changes threads on a Cortex-M4.
+/// be the same in each boot. With `pendsv` behind it, that is what changes threads: the handler of
+/// PendSV on a Cortex-M4, that of the software interrupt on a RISC-V core.
 #[macro_export]
 macro_rules! image {
     (clean $group:expr) => {
@@ -39,6 +42,16 @@ macro_rules! image {
         #[unsafe(no_mangle)]
         #[unsafe(link_section = ".vectors")]
         static VECTORS: [$crate::Vector; 16] = $crate::vectors($pendsv);
+        /// What the vectors of a RISC-V core lead to. Only a jump: no register may change.
+        ///
+        /// # Safety
+        /// Only the core calls it.
+        #[cfg(all(target_os = "none", target_arch = "riscv32"))]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn relume_software() {
+            core::arch::naked_asm!("j {to}", to = sym $pendsv)
+        }
         #[cfg(not(target_os = "none"))]
         fn main() {}
     };

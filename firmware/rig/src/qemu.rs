@@ -102,19 +102,21 @@ impl fmt::Display for Compared {
     }
 }
 
-/// Runs a case in QEMU and here. What was the same, or the first difference.
+/// Runs a case in QEMU and here. What was the same, or the first difference. With `longer` handlers
+/// of the timer its periods are as much longer: a thread must come on between two of them.
 ///
 /// **Errors**: QEMU cannot be run, or the program does not come to its end in it.
 pub fn compare(
     m: &mut dyn Machine,
     case: &Case,
     (program, image): (&Path, &Path),
+    longer: u16,
 ) -> Result<Result<Compared, String>> {
     let mut all = Compared::default();
     let name = m.map().name;
     let emulated = EMULATED.iter().find(|e| e.machine.name == name);
     let emulated = emulated.with_context(|| format!("{name} is not compared with QEMU"))?;
-    for period in emulated.periods {
+    for period in emulated.periods.map(|p| p * longer) {
         let mut state = case.blank();
         state.write_cell(cell::TIMER, period);
         let theirs = emulated.trace((program, image), m.image(), &state)?;

@@ -44,7 +44,7 @@ global_asm!(
         j trap
         j trap
         j trap
-        j {software}
+        j relume_software
         j trap
         j trap
         j trap
@@ -92,7 +92,6 @@ global_asm!(
         addi sp, sp, 64
         mret
     .section .text",
-    software = sym machine::software,
 );
 
 /// The timer of QEMU's CLINT, 10 MHz.

@@ -21,7 +21,11 @@ pub use nv_rtos::cortex_m::pendsv as kernel_pendsv;
 
 /// What a RISC-V core's vectors have for the software interrupt.
 #[cfg(target_arch = "riscv32")]
-pub use crate::switch::software;
+pub use crate::switch::software as pendsv;
+
+/// The same for threads of the kernel.
+#[cfg(target_arch = "riscv32")]
+pub use nv_rtos::riscv::software as kernel_pendsv;
 
 /// The failure model of this machine's memory.
 #[cfg(target_arch = "msp430")]

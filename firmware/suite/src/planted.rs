@@ -72,7 +72,7 @@ pub const BUGS: [Bug; 32] = [
         group: "rtos",
         scenario: "handover",
         what: "a thread of the kernel tells of a turn before it is committed",
-        on: &["arm"],
+        on: &["arm", "riscv"],
         both: false,
     },
     Bug {
@@ -80,7 +80,7 @@ pub const BUGS: [Bug; 32] = [
         group: "rtos",
         scenario: "handover",
         what: "a kernel whose critical sections mask the switch, and not the timer",
-        on: &["arm"],
+        on: &["arm", "riscv"],
         both: false,
     },
     Bug {

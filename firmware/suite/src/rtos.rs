@@ -41,7 +41,7 @@ pub const fn costs_group<M: Mapped>() -> Group<M> {
     }
 }
 
-/// The argument of a planted bug: a timer's handler that forgets a register of the thread that it
+/// The argument of a planted bug, on a Cortex-M: a timer's handler that forgets a register of the thread that it
 /// interrupts.
 pub(crate) const REGISTER_LOST: u16 = 25;
 /// A turn is told before it is committed.
@@ -55,14 +55,22 @@ const BYTES: usize = 1024;
 mod costs;
 
 /// Where there is a port.
-#[cfg(all(target_os = "none", target_abi = "eabihf"))]
+#[cfg(all(
+    target_os = "none",
+    any(target_abi = "eabihf", target_arch = "riscv32")
+))]
 mod machine {
-    use super::{REGISTER_LOST, TOLD, UNMASKED};
+    #[cfg(target_arch = "arm")]
+    use super::REGISTER_LOST;
+    use super::{TOLD, UNMASKED};
     use crate::abi::cell;
     use crate::{Mapped, Scene, check, machine, ok};
     use core::arch::asm;
-    use nv_rtos::cortex_m::{Cortex, Masked, Stack, systick};
+    #[cfg(target_arch = "arm")]
+    use nv_rtos::cortex_m::{Cortex as Core, Masked, Stack, systick as tick};
     use nv_rtos::pmem_tx::{Preempted, Section};
+    #[cfg(target_arch = "riscv32")]
+    use nv_rtos::riscv::{Hart as Core, Masked, Stack, tick};
     use nv_rtos::{Error, Thread};
 
     /// The mailbox's cells: how many turns of each thread are committed.
@@ -84,7 +92,22 @@ mod machine {
         }
     }
 
+    /// A planted bug: masks the software interrupt, and not the timer's.
+    #[cfg(target_arch = "riscv32")]
+    fn less_urgent<R>(f: impl FnOnce() -> R) -> R {
+        const SOFTWARE: u32 = 1 << 3;
+        // SAFETY: mie, whose other bits stay.
+        unsafe {
+            let before: u32;
+            asm!("csrrc {0}, mie, {1}", out(reg) before, in(reg) SOFTWARE);
+            let r = f();
+            asm!("csrs mie, {0}", in(reg) before & SOFTWARE);
+            r
+        }
+    }
+
     /// A planted bug: masks PendSV, and nothing that is more urgent.
+    #[cfg(target_arch = "arm")]
     fn less_urgent<R>(f: impl FnOnce() -> R) -> R {
         const URGENT: u32 = 0xC0;
         // SAFETY: BASEPRI, which nothing else uses.
@@ -169,6 +192,7 @@ mod machine {
     }
 
     fn on_tick() {
+        #[cfg(target_arch = "arm")]
         if Here::anywhere().argument() == REGISTER_LOST {
             // SAFETY: a planted bug. The core has stacked r0 of the interrupted thread there.
             unsafe {
@@ -177,16 +201,23 @@ mod machine {
                 frame.write_volatile(frame.read_volatile() ^ 1);
             }
         }
-        systick();
+        tick();
     }
+
+    /// Bytes of a thread's stack: on a RISC-V core handlers run there, too.
+    const STACK: usize = if cfg!(target_arch = "arm") {
+        2048
+    } else {
+        4096
+    };
 
     pub(super) fn handover<M: Mapped>(scene: &mut Scene<'_, M>) {
         let region = scene.region_as::<Fram>();
         let turns = scene.rounds(3).into();
         let (kernel, mut threads) = ok!(scene, Plan::open(region));
         let (places, _) = ok!(scene, threads.share());
-        let mut stacks = [const { Stack::<2048>::NEW }; 2];
-        let mut port = Cortex::new(&mut stacks);
+        let mut stacks = [const { Stack::<STACK>::NEW }; 2];
+        let mut port = Core::new(&mut stacks);
         Plan::spawn(
             &kernel,
             places,
@@ -195,6 +226,11 @@ mod machine {
             |th| consume(th, turns),
         );
         machine::on_tick(on_tick);
+        // SAFETY: start-up leaves them disabled if there is no timer.
+        #[cfg(target_arch = "riscv32")]
+        unsafe {
+            asm!("csrsi mstatus, 8")
+        };
         scene.write_cell(cell::OPEN - cell::OWN, 1);
         let ran = port.run(&kernel, None);
         scene.write_cell(cell::OPEN - cell::OWN, 0);
@@ -206,7 +242,10 @@ mod machine {
 }
 
 /// Where there is none.
-#[cfg(not(all(target_os = "none", target_abi = "eabihf")))]
+#[cfg(not(all(
+    target_os = "none",
+    any(target_abi = "eabihf", target_arch = "riscv32")
+)))]
 mod machine {
     use crate::{Mapped, Scene};
 

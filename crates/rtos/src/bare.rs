@@ -1,0 +1,260 @@
+//! What the ports for bare machines have in common: who runs on which stack.
+//!
+//! ```text
+//!  thread           kernel                      machine
+//!  take(SEM) -----> waits: switch(1, 2) ------> NEXT = thread 2's slot, the switch is pending
+//!                   the section's end --------> the switch: registers to stack 1, those of stack 2
+//!  timer ---------> tick: wakes, slice -------> the same, when the handler has ended
+//!  no thread ready: switch(1, none) ----------> main: waits for an interrupt
+//! ```
+//!
+//! The rest is the core's: how a section masks interrupts, how a switch becomes pending, and what
+//! it finds on a stack.
+
+use crate::THREADS_MAX;
+#[cfg(target_arch = "arm")]
+use crate::cortex_m as core_of;
+use crate::kernel::Kernel;
+use crate::port::{Port, Spawn};
+#[cfg(target_arch = "riscv32")]
+use crate::riscv as core_of;
+use crate::system::System;
+use core::cell::UnsafeCell;
+use core_of::Masked;
+use nv_replay::pmem_tx::Section;
+
+/// A static that threads and handlers share.
+#[repr(transparent)]
+pub(crate) struct Shared<T>(UnsafeCell<T>);
+// SAFETY: invariant "One core": each access is volatile, in a section or of one word.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T: Copy> Shared<T> {
+    pub(crate) const fn new(v: T) -> Self {
+        Shared(UnsafeCell::new(v))
+    }
+    #[inline(always)]
+    pub(crate) fn get(&self) -> T {
+        // SAFETY: invariant "One core".
+        unsafe { self.0.get().read_volatile() }
+    }
+    #[inline(always)]
+    pub(crate) fn set(&self, v: T) {
+        // SAFETY: invariant "One core".
+        unsafe { self.0.get().write_volatile(v) }
+    }
+    pub(crate) fn address(&self) -> usize {
+        self.0.get() as usize
+    }
+}
+
+/// Where the stack pointers of all threads are kept while they do not run, and that of `main`; 0
+/// where there is no thread.
+static SLOTS: [Shared<usize>; THREADS_MAX + 1] = [const { Shared::new(0) }; THREADS_MAX + 1];
+const MAIN: usize = THREADS_MAX;
+/// The slot of the thread that runs, and the slot of the one that runs after the switch.
+#[repr(C)]
+pub(crate) struct Switch {
+    runs: Shared<usize>,
+    next: Shared<usize>,
+}
+pub(crate) static SWITCH: Switch = Switch {
+    runs: Shared::new(0),
+    next: Shared::new(0),
+};
+
+/// Ticks since the boot, and when the kernel wants to be told.
+static NOW: Shared<u64> = Shared::new(0);
+static DUE: Shared<u64> = Shared::new(u64::MAX);
+/// The kernel that runs, and what tells it of a tick.
+#[derive(Clone, Copy)]
+struct Running {
+    tell: unsafe fn(*const ()),
+    kernel: *const (),
+}
+static RUNNING: Shared<Option<Running>> = Shared::new(None);
+
+/// Stores to a register of the core.
+pub(crate) fn store(register: *mut u32, value: u32) {
+    // SAFETY: invariant "One core": callers name registers of the core.
+    unsafe { register.write_volatile(value) }
+}
+
+/// The machine, as its threads and handlers see it.
+struct Core;
+
+impl Port for Core {
+    fn now(&self) -> u64 {
+        Masked::with(|| NOW.get())
+    }
+    #[inline(always)]
+    fn switch(&self, _: Option<usize>, to: Option<usize>) {
+        let Some(slot) = SLOTS.get(to.unwrap_or(MAIN)) else {
+            return;
+        };
+        // No other thread's registers are anywhere: nothing runs that was not made.
+        if slot.get() != 0 {
+            SWITCH.next.set(slot.address());
+            core_of::pend();
+        }
+    }
+    fn set_timer(&self, at: Option<u64>) {
+        DUE.set(at.unwrap_or(u64::MAX));
+    }
+}
+
+/// For the kernel's calls in an interrupt's handler: [`Kernel::isr`].
+///
+/// Called by a program, [`Port::switch`] changes threads behind the kernel's back: that breaks
+/// priorities, and nothing else.
+pub fn port() -> &'static dyn Port {
+    &Core
+}
+
+/// One more tick, and the end of a time slice. What the handler of the timer calls.
+///
+/// **Power loss**: that of [`Kernel::tick`].
+pub extern "C" fn tick() {
+    let running = Masked::with(|| {
+        NOW.set(NOW.get() + 1);
+        RUNNING.get()
+    });
+    if let Some(Running { tell, kernel }) = running {
+        // SAFETY: invariant "One core": they belong together, and `run` has not returned.
+        unsafe { tell(kernel) }
+    }
+}
+
+/// # Safety
+/// `kernel` is a `Kernel<S>` that is not moved.
+unsafe fn tell<S: System>(kernel: *const ()) {
+    // SAFETY: invariant "One core": as said above.
+    let kernel = unsafe { &*kernel.cast::<Kernel<'_, S>>() };
+    if Masked::with(|| DUE.get() <= NOW.get()) {
+        kernel.tick(&Core);
+    }
+    kernel.slice(&Core);
+}
+
+/// A thread's stack of `N` bytes, a multiple of 16. Beside what its body needs it holds the body
+/// itself, the registers of a switch, and what an interrupt takes of it.
+#[repr(align(16))]
+pub struct Stack<const N: usize>([u8; N]);
+
+impl<const N: usize> Stack<N> {
+    /// One that is not used yet.
+    pub const NEW: Self = Stack([0; N]);
+}
+
+/// A core with a stack for each of `T` threads.
+pub struct Bare<'s, const T: usize, const N: usize> {
+    stacks: &'s mut [Stack<N>; T],
+    slots: [usize; T],
+}
+
+impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
+    /// For a system of `T` threads. None runs yet.
+    pub fn new(stacks: &'s mut [Stack<N>; T]) -> Self {
+        Bare {
+            stacks,
+            slots: [0; T],
+        }
+    }
+
+    /// Runs the threads of a system until all have ended. The timer ticks each `period`: cycles on
+    /// a Cortex-M, ticks of its machine timer on a RISC-V core. If there is no number, the program
+    /// calls the tick itself.
+    ///
+    /// Whether it did: not in a handler, on a process stack, or while another system runs.
+    ///
+    /// **Power loss**: the next boot opens the system, and calls this again.
+    pub fn run<S: System>(self, kernel: &Kernel<'_, S>, period: Option<u32>) -> bool {
+        const { assert!(T == S::THREADS.len(), "one stack for each thread") };
+        if !core_of::may_run() || !Masked::with(|| self.install(kernel)) {
+            return false;
+        }
+        core_of::start(period);
+        kernel.start(&Core);
+        let idle = || {
+            let ended = (0..T).all(|t| kernel.ended(t).is_some());
+            if !ended {
+                // An interrupt that is masked ends it, too.
+                core_of::wait();
+            }
+            ended
+        };
+        while !Masked::with(idle) {}
+        Masked::with(|| {
+            core_of::stop(period);
+            RUNNING.set(None);
+            SLOTS.iter().for_each(|s| s.set(0));
+        });
+        true
+    }
+
+    /// Tells the handlers of the threads and their kernel.
+    fn install<S: System>(&self, kernel: &Kernel<'_, S>) -> bool {
+        let main = &SLOTS[MAIN];
+        if main.get() != 0 {
+            return false;
+        }
+        SLOTS.iter().zip(&self.slots).for_each(|(s, at)| s.set(*at));
+        // The first switch stores where the registers of `main` are.
+        main.set(core_of::main_registers());
+        SWITCH.runs.set(main.address());
+        SWITCH.next.set(main.address());
+        RUNNING.set(Some(Running {
+            tell: tell::<S>,
+            kernel: (&raw const *kernel).cast(),
+        }));
+        true
+    }
+}
+
+impl<'s, const T: usize, const N: usize> Spawn<'s> for Bare<'s, T, N> {
+    fn spawn(&mut self, thread: usize, _: &'static str, body: impl FnOnce(&dyn Port) + 's) {
+        if let (Some(stack), Some(slot)) = (self.stacks.get_mut(thread), self.slots.get_mut(thread))
+        {
+            *slot = frame(stack, body);
+        }
+    }
+}
+
+/// Moves a body to the top of its stack, and makes what the first switch to it takes. Where that
+/// begins.
+fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) -> usize {
+    const {
+        assert!(N.is_multiple_of(16), "a stack's length is a multiple of 16");
+        assert!(align_of::<F>() <= 16, "a body is aligned to 16 bytes");
+        // What is there, once more for a switch, and what an interrupt takes.
+        let frames = 4 * (2 * core_of::FRAME + 44);
+        assert!(N >= size_of::<F>() + 16 + frames, "a stack is too small");
+    }
+    let length = size_of::<F>().next_multiple_of(16);
+    // SAFETY: invariant "One core": the length was checked, and the stack is lent to the port for
+    // as long as the body lives.
+    unsafe {
+        let at = stack.0.as_mut_ptr().add(N - length);
+        at.cast::<F>().write(body);
+        let frame = at.cast::<u32>().sub(core_of::FRAME);
+        frame.write_bytes(0, core_of::FRAME);
+        for (word, value) in core_of::frame(at as usize as u32, begin::<F> as *const () as u32) {
+            frame.add(word).write(value);
+        }
+        frame as usize
+    }
+}
+
+/// Where a thread begins.
+///
+/// # Safety
+/// The body is there, and is taken once.
+unsafe extern "C" fn begin<F: FnOnce(&dyn Port)>(body: *mut F) -> ! {
+    // SAFETY: invariant "One core": as said above.
+    let body = unsafe { body.read() };
+    body(&Core);
+    // The kernel has ended the thread, and never lets it run again.
+    loop {
+        core_of::wait();
+    }
+}
