@@ -58,10 +58,14 @@ const SUITES: &[(&str, &[&str])] = &[
     ("async", &["-p", "nv-replay", "--test", "asynch"]),
 ];
 
+/// The scenarios of mirrors in machine code.
+const MACHINE: &str = "mirror/";
+
 /// How many cuts of mirrors there must be.
 const LEAST: f64 = 1_000_000.0;
 
-/// That, and the campaigns. A campaign that fails is counted and fails the evaluation.
+/// That, and the campaigns, on a host, in machine code and in QEMU. A campaign that fails is counted
+/// and fails the evaluation.
 pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured> {
     let Measured {
         mut figures,
@@ -82,6 +86,10 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
         *figures.entry(format!("{prefix}.failures")).or_default() += lost;
         wrong = wrong.or(failed);
     }
+    let (found, failed) = xtask::machine::campaign(project, Some(MACHINE), false, step)?;
+    let mine = |(k, _): &(String, f64)| k.starts_with("mirror.");
+    figures.extend(found.into_iter().filter(mine));
+    wrong = wrong.or(failed);
     match boards::tasks(project, step) {
         Ok((found, failed)) => {
             figures.extend(found);

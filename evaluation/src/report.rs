@@ -56,6 +56,11 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "mirror.",
     ),
     (
+        "Async tasks over a mirror",
+        "Cuts of the suites, and resets in QEMU, where embassy runs three tasks.",
+        "async.",
+    ),
+    (
         "Lists, machine code",
         "`nvlist`, in the same way.",
         "nvlist.",
@@ -117,7 +122,7 @@ fn varies(key: &str) -> bool {
         "interrupts",
     ];
     let of_the_rig = |k: &str| {
-        ["machine.", "threads.", "rtos."]
+        ["machine.", "threads.", "rtos.", "mirror."]
             .iter()
             .any(|p| k.starts_with(p))
             && k.split('.').any(|w| counts.contains(&w))

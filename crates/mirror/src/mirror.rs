@@ -41,6 +41,9 @@ use nvmem::crc::Crc32;
 use nvmem::marker::{Marker, PIECE, Progress, erased};
 use nvmem::{Model, Region, planted};
 
+/// The number and the check of a header, if it is intact.
+type NumberAndCheck = Option<(u32, u32)>;
+
 /// A region in RAM whose content lives in a log on a medium. See [the crate](crate).
 pub struct Mirror<'m, D> {
     medium: D,
@@ -589,11 +592,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
 
     /// Whether a segment begins as the formats of Relume do; and the number and the check of its
     /// header, if that is intact. **Errors**: it is the header of another log.
-    #[allow(clippy::type_complexity)]
     fn read_header(
         &mut self,
         at: u32,
-    ) -> output!(Result<(bool, Option<(u32, u32)>), MirrorError<D::Error>>) {
+    ) -> output!(Result<(bool, NumberAndCheck), MirrorError<D::Error>>) {
         steps!({
             let mut bytes = [0; HEADER as usize];
             wait!(marker::read(&mut self.medium, at, &mut bytes)).map_err(MirrorError::Medium)?;

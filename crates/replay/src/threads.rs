@@ -791,9 +791,9 @@ where
             _root: PhantomData,
         };
         if let Some(n) = keep {
+            // It ends with the fence of the run's start word. So the old records are gone for good
+            // before this thread, or another one that is the last to replay, frees their objects.
             rt.restart(n, &found, version)?;
-            // A single program's reclaim ends with a fence. Here another thread may be the last.
-            rt.table.fence();
         }
         rt.check_live();
         Ok(rt)

@@ -4,6 +4,7 @@
 
 mod threads {
     mod boxes;
+    mod kept;
     pub mod kit;
     mod outboxes;
 }

@@ -252,6 +252,7 @@ const OUTPUT: Durability = Durability::BeforeOutput;
 const EACH: Durability = Durability::EachCommit;
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of boots")]
 fn preempted_over_fram() {
     let media = || Simulated::<SpiFram>::new(2 * 3072);
     campaign!(media(), config(2, OUTPUT), 10_000);
@@ -261,12 +262,14 @@ fn preempted_over_fram() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of boots")]
 fn preempted_over_mram() {
     let media = || Simulated::<Mram16>::new(2 * 3072);
     campaign!(media(), config(2, Durability::Every(2)), 1000);
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of boots")]
 fn preempted_over_flash() {
     let media = || Simulated::<HalfPages>::new(3 * 2304).refusal_fails();
     campaign!(media(), config(3, OUTPUT), 1000);
