@@ -34,9 +34,9 @@ use crate::world::{Value, WorldLog};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The program under test: attaches its media, and runs on them in the world of this log. What it is
-/// made of, its types of media and of the world, is known only here, so that the rest of a campaign
-/// is compiled once and not for each test.
+/// The program under test: attaches its media, and runs on them in the world of this log. Only here
+/// are the types of the media and of the world known, so that the rest of a campaign is compiled
+/// once and not for each test.
 pub(crate) type Program = dyn for<'r> Fn(&mut Attach<'r>, &'r WorldLog<'r>) + Send + Sync;
 
 /// The configuration of a campaign.

@@ -92,6 +92,22 @@ pub struct Limits {
     pub sample: Option<u64>,
 }
 
+impl Limits {
+    /// Of `all` instants at which an interrupt would come: one in how many comes, and the number of
+    /// the first one. Without a given depth all come. With a sample each run has other ones.
+    pub fn spread(&self, all: u64) -> (u64, u64) {
+        let every = |most: u64| all.div_ceil(most).max(1);
+        match (self.depth, self.sample) {
+            (None, _) => (1, 0),
+            (Some(_), None) => (every(INSTANTS), 0),
+            (Some(_), Some(sample)) => {
+                let every = every(INSTANTS_SAMPLED);
+                (every, sample % every)
+            }
+        }
+    }
+}
+
 /// What was wrong after the cuts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
@@ -182,9 +198,13 @@ const TORN_SHARE: u128 = 4;
 /// Instructions after which an exploration without a given depth ends: seconds of a scenario, so
 /// that all of them take less than 40 minutes on two cores.
 const LONG: u64 = 500_000_000;
-/// With a sample: about so many instructions for the states that the last of several cuts leaves.
-/// A second or so.
-const ENOUGH: u64 = 20_000_000;
+/// With a sample: about so many instructions for the states that the last of several cuts leaves,
+/// and for those of the first one in a scenario that only measures. Half a second or less.
+const ENOUGH: u64 = 8_000_000;
+/// Instants of interrupts in an exploration with a given number of cuts, and with a sample of them.
+/// Where there are more they are spread evenly.
+const INSTANTS: u64 = 1_200;
+const INSTANTS_SAMPLED: u64 = 800;
 /// One boot in this many is made twice.
 const BOOTED_TWICE: u64 = 8;
 /// Of the cuts in the first run, this many are made by stopping the machine there; without a given
@@ -218,7 +238,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
         out: Explored::default(),
         m,
     };
-    let Some(first) = e.uncut()? else {
+    let Some(first) = e.uncut(reach.depth != Some(0))? else {
         return Ok(e.out);
     };
     if reach.depth == Some(0) {
@@ -267,8 +287,9 @@ struct Explorer<'a> {
 }
 
 impl Explorer<'_> {
-    /// The run without cuts; the states to be booted first, or `None` when it fails already.
-    fn uncut(&mut self) -> Result<Option<Vec<Pending>>> {
+    /// The run without cuts; the states to be booted first, or `None` when it fails already. If the
+    /// run is only measured (not `cut`), the machine is not stopped anywhere in it.
+    fn uncut(&mut self, cut: bool) -> Result<Option<Vec<Pending>>> {
         let blank = self.case.blank();
         let boot = |seed, detail| Boot {
             state: &blank,
@@ -320,7 +341,7 @@ impl Explorer<'_> {
         if self.case.torn {
             self.out.cuts += self.out.stores;
         }
-        for i in 1..=REAL_STOPS {
+        for i in 1..=if cut { REAL_STOPS } else { 0 } {
             self.check_real_stop(&blank, ran.instructions * i / (REAL_STOPS + 1))?;
         }
         let hash = blank.hash();
@@ -392,10 +413,11 @@ impl Explorer<'_> {
     fn search(&mut self, first: Vec<Pending>, reach: &Limits) -> Result<()> {
         let mut open = first;
         let mut depth = 1;
-        let mut led_to = 0;
+        let mut led_to = self.out.cuts;
         loop {
             let last = reach.depth == Some(depth);
-            if let (true, 2.., Some(sample)) = (last, depth, reach.sample) {
+            let thinned = last && (depth > 1 || self.case.measures);
+            if let (true, Some(sample)) = (thinned, reach.sample) {
                 let each = self.out.booted_instructions / self.out.boots;
                 let share = share(each, open.len());
                 let chosen = |o: &Pending| (o.hash >> 64 ^ u128::from(sample)) % u128::from(share);
@@ -566,5 +588,21 @@ mod tests {
         assert_eq!(share(1_000, ENOUGH as usize / 1_000), 1);
         assert_eq!(share(1_000, ENOUGH as usize / 1_000 + 1), 2);
         assert_eq!(share(ENOUGH, 20), 20);
+    }
+
+    #[test]
+    fn a_sample_of_instants_is_another_one_in_each_run() {
+        let limits = |depth, sample| Limits {
+            depth,
+            first_only: false,
+            most: 1,
+            sample,
+        };
+        assert_eq!(limits(None, None).spread(5_000), (1, 0));
+        assert_eq!(limits(Some(2), None).spread(5 * INSTANTS), (5, 0));
+        let all = 5 * INSTANTS_SAMPLED;
+        assert_eq!(limits(Some(2), Some(3)).spread(all), (5, 3));
+        assert_eq!(limits(Some(2), Some(9)).spread(all), (5, 4));
+        assert_eq!(limits(Some(2), Some(9)).spread(1), (1, 0));
     }
 }

@@ -14,9 +14,6 @@ use std::collections::HashSet;
 
 /// One interrupt in this many comes twice, with other garbage.
 const TWICE: u64 = 8;
-/// Interrupts in an exploration with a given number of cuts. Where there could be more they are
-/// spread evenly; without a given number all of them come.
-const SOME: usize = 1_200;
 
 /// Explores one scenario with interrupts.
 ///
@@ -42,13 +39,10 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
     let limit = 4 * ran.instructions + 10_000;
     let all = taken(m, &boot(0, limit, true), &log);
     out.masked = longest(&all);
-    let every = match reach.depth {
-        Some(_) => all.len().div_ceil(SOME).max(1),
-        None => 1,
-    };
+    let (every, first) = reach.spread(all.len() as u64);
     let clock = Stopwatch::start();
     let (mut seen, mut saved) = (HashSet::new(), 0u64);
-    for at in all.into_iter().step_by(every) {
+    for at in (all.into_iter().skip(first as usize)).step_by(every as usize) {
         let seed = out.interrupts & 1;
         let ran = m.interrupted(&boot(seed, limit, true), at, &mut log);
         m.state(&mut now);

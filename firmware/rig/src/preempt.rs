@@ -21,9 +21,6 @@ use std::collections::HashSet;
 
 /// One run in this many is made twice, with other garbage.
 const TWICE: u64 = 8;
-/// Instants in an exploration with a given number of cuts. Where there are more they are spread
-/// evenly; without a given number all of them are tried.
-const SOME: u64 = 1_200;
 /// The second interrupt comes at most so many instructions after the first one. That is twice what
 /// the handlers of one take, so that half of them come in a handler.
 const APART: u64 = 96;
@@ -57,14 +54,11 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
             case.name
         );
     };
-    let every = match reach.depth {
-        Some(_) => (last - first).div_ceil(SOME).max(1),
-        None => 1,
-    };
+    let (every, skipped) = reach.spread(last - first);
     let clock = Stopwatch::start();
     let mut seen = HashSet::new();
     let mut switched = 0;
-    for at in (first + 1..=last).step_by(every as usize) {
+    for at in (first + 1 + skipped..=last).step_by(every as usize) {
         for instants in [vec![at], vec![at, at + 1 + mix(at) % APART]] {
             let seed = out.interrupts & 1;
             let ran = m.preempted(&boot(seed, limit), &instants, &mut log);

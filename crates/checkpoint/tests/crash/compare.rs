@@ -1,6 +1,7 @@
 //! `CopyIfChange`: a unit that is not rewritten must hold what it seems to hold.
 
 use crate::support::{Promise, STILL, SmallUnits, life, lives};
+use crate::turns::in_turn;
 use checkpoint::{CopyIfChange, Split};
 use nvmem::InOrder32;
 use powerfail::{Mapped, Simulated, explore};
@@ -17,13 +18,14 @@ fn mapped() {
     assert!(s.partial || s.cuts > 100, "{s}");
 }
 
+/// Each other run cuts it twice.
 #[test]
 fn flash() {
     let s = explore(
         Simulated::<SmallUnits>::new(3 * 128),
         |nv, w: &powerfail::World<'_, Promise>| life::<_, _, 3>(nv, w, &CopyIfChange(Split), 4),
     )
-    .depth(2)
+    .depth(in_turn(0, 2))
     .max_depth(3)
     .run();
     assert!(s.partial || s.cuts > 100, "{s}");

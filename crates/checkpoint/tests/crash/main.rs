@@ -10,3 +10,5 @@ mod logged;
 mod magic;
 mod media;
 mod support;
+#[path = "../../../powerfail/tests/support/turns.rs"]
+mod turns;

@@ -7,3 +7,5 @@ mod endurance;
 mod node;
 mod ops;
 mod support;
+#[path = "../../../powerfail/tests/support/turns.rs"]
+mod turns;

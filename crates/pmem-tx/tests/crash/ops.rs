@@ -1,6 +1,7 @@
 //! Every operation, cut at every crash point, on every mapped model; and the recovery cut again.
 
 use crate::support::{CONFIG, Op, TestPool, model, open, run, view};
+use crate::turns::in_turn;
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use pmem_tx::Width;
 use powerfail::{Mapped, Summary, World, explore_with};
@@ -32,29 +33,31 @@ where
     }
 }
 
-fn explore_ops<M: Model>(ops: &[Op]) -> Summary
+fn explore_ops<M: Model>(ops: &[Op], depth: u32) -> Summary
 where
     M::Unit: Width,
 {
     explore_with(ops.to_vec(), Mapped::<M>::new(768), |nv, w, ops| {
         program::<M>(nv, w, ops)
     })
-    .depth(2)
+    .depth(depth)
     .run()
 }
 
-/// Under Miri, which is slow, runs on one model at a time.
+/// Behind a buffer, where a cut leaves the most states, every other program is cut twice in each
+/// run. Under Miri, which is slow, runs on one model at a time.
 fn all_models(ops: &[Op]) {
+    let turn = in_turn(ops.len() as u64, 2);
     let models = [
-        explore_ops::<InOrder32>,
-        explore_ops::<InOrder16>,
-        explore_ops::<Buffered32>,
+        (explore_ops::<InOrder32> as fn(&[Op], u32) -> Summary, 2),
+        (explore_ops::<InOrder16>, 2),
+        (explore_ops::<Buffered32>, turn),
     ];
-    for (i, explore) in models.into_iter().enumerate() {
+    for (i, (explore, depth)) in models.into_iter().enumerate() {
         if cfg!(miri) && ops.len() % 3 != i {
             continue;
         }
-        let s = explore(ops);
+        let s = explore(ops, depth);
         println!("{s}");
         assert!(s.partial || s.boots > 50, "{s}");
     }
