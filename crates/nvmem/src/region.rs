@@ -183,8 +183,8 @@ impl<'m, M: Model> Region<'m, M> {
         Ok(())
     }
 
-    /// Loads what [`write_value`](Self::write_value) has stored. `None` if there is no such place, or
-    /// if its bytes are not a value of `T`.
+    /// Loads what [`write_value`](Self::write_value) has stored. `None` if there is no such place,
+    /// or if its bytes are not a value of `T`.
     #[inline]
     pub fn read_value<T: Plain>(&self, at: usize) -> Option<T> {
         self.check_value::<T>(at).ok()?;

@@ -984,8 +984,8 @@ impl<'m, M: Model, T: Plain, F: Fields> Cells<'m, M, T, F> {
         Ok(())
     }
 
-    /// [`Words::put_settled`] for cells. **Power loss**, **Cost**: as for [`publish`](Self::publish).
-    /// **Errors**: [`TagError::Damaged`], [`TagError::Index`].
+    /// [`Words::put_settled`] for cells. **Power loss**, **Cost**: as for
+    /// [`publish`](Self::publish). **Errors**: [`TagError::Damaged`], [`TagError::Index`].
     pub fn put_settled(&mut self, index: usize, value: T) -> Result<(), TagError> {
         let version = self.words.tag(index)?.after ^ 1;
         self.write(index, version, value);

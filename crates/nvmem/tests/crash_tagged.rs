@@ -192,8 +192,8 @@ impl<'m, M: Model> Opened<'m, M> {
         Ok(())
     }
 
-    /// Like `set`, sometimes as a caller who keeps the committed states, where no other thread runs:
-    /// it sets a word once in a transaction.
+    /// Like `set`, sometimes as a caller who keeps the committed states, where no other thread
+    /// runs: it sets a word once in a transaction.
     fn put(&mut self, stamp: Stamp, c: Change) -> Result<(), TagError> {
         match c {
             Change::Word(i, v) if v % 2 == 0 && self.words.staged(i, stamp) == Ok(None) => {

@@ -41,8 +41,8 @@ pub const fn costs_group<M: Mapped>() -> Group<M> {
     }
 }
 
-/// The argument of a planted bug, on a Cortex-M: a timer's handler that forgets a register of the thread that it
-/// interrupts.
+/// The argument of a planted bug, on a Cortex-M: a timer's handler that forgets a register of the
+/// thread that it interrupts.
 pub(crate) const REGISTER_LOST: u16 = 25;
 /// A turn is told before it is committed.
 pub(crate) const TOLD: u16 = 26;
