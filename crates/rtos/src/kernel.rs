@@ -662,12 +662,10 @@ impl<S: System> State<'_, S> {
         }
         let last = self.object(object).map_or(NO_SLOT, |o| o.last);
         let newest = self.slots(object).find(|(slot, _)| *slot == last);
-        let next = newest.map_or(0, |(_, s)| (s.state + 1) % TICKETS);
-        let next = if planted!("nv-rtos/tickets-begin-anew") {
-            0
-        } else {
-            next
-        };
+        let mut next = newest.map_or(0, |(_, s)| (s.state + 1) % TICKETS);
+        if planted!("nv-rtos/tickets-begin-anew") {
+            next = 0;
+        }
         if let Some(o) = self.object(object) {
             o.state = next;
         }

@@ -25,7 +25,8 @@ pub const NO_SLOT: u8 = 0xff;
 /// | queue, a message is sent | its slot | [`NO_SLOT`] |
 /// | queue, one is received | [`NO_SLOT`] | its slot |
 #[derive(Debug, Clone, Copy)]
-#[repr(align(4))]
+// One load and one store. Not on MSP430, where LLVM does not align the stack so.
+#[cfg_attr(not(target_arch = "msp430"), repr(align(4)))]
 pub struct Operation {
     /// The object.
     pub object: u8,
