@@ -314,8 +314,11 @@ impl Waits {
             (Some(slot), _) => slot.set(Some(mine.clone())),
             // One more than there are places: it takes a place, whose task looks again.
             (None, [first, ..]) => {
-                let other = first.replace(Some(mine.clone()));
-                if let Some(other) = other.filter(|_| !planted!("nvmem/waiter-forgotten")) {
+                let mut other = first.replace(Some(mine.clone()));
+                if planted!("nvmem/waiter-forgotten") {
+                    other = None;
+                }
+                if let Some(other) = other {
                     other.wake();
                 }
             }
