@@ -64,8 +64,8 @@ const MACHINE: &str = "mirror/";
 /// How many cuts of mirrors there must be.
 const LEAST: f64 = 1_000_000.0;
 
-/// That, and the campaigns, on a host, in machine code and in QEMU. A campaign that fails is
-/// counted and fails the evaluation.
+/// That, and the campaigns: on a host, in machine code, in QEMU. A campaign that fails is counted,
+/// and fails the evaluation.
 pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured> {
     let Measured {
         mut figures,

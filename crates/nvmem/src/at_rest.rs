@@ -314,9 +314,9 @@ impl Waits {
             (Some(slot), _) => slot.set(Some(mine.clone())),
             // One more than there are places: it takes a place, whose task looks again.
             (None, [first, ..]) => {
-                let other = first.replace(Some(mine.clone()));
+                let mut other = first.replace(Some(mine.clone()));
                 if planted!("nvmem/waiter-forgotten") {
-                    return;
+                    other = None;
                 }
                 if let Some(other) = other {
                     other.wake();
