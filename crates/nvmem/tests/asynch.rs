@@ -2,6 +2,8 @@
 //! wait, in the middle of a word too; then the same object goes on, or another one is opened.
 
 mod support;
+#[path = "../../powerfail/tests/support/turns.rs"]
+mod turns;
 
 use core::future::Future;
 use nvmem::asynch::{Record, WearLevelled};
@@ -13,6 +15,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use support::{Promise, Tiny, TinyMultiwrite};
+use turns::in_turn;
 
 /// Polls a future at most `polls` times, then drops it.
 fn poll_times<R>(future: impl Future<Output = R>, polls: u32) -> Option<R> {
@@ -537,33 +540,34 @@ fn count<D: Medium>(nv: D, world: &World<'_, Promise>, polls: u32, last: u32) {
     }
 }
 
-fn cut_and_dropped<C: Chip, const LAST: u32>(size: usize) {
-    fn after<C: Chip, const LAST: u32, const POLLS: u32>(size: usize) {
+/// One in `n` of these campaigns makes two cuts in each run.
+fn cut_and_dropped<C: Chip, const LAST: u32>(size: usize, n: u64) {
+    fn after<C: Chip, const LAST: u32, const POLLS: u32>(size: usize, n: u64) {
         let s = explore(Simulated::<C>::new(size), |nv, w| count(nv, w, POLLS, LAST))
             .name(&format!("dropped_after_{POLLS}"))
-            .depth(2)
+            .depth(in_turn(POLLS.into(), n))
             .max_depth(2)
             .run();
         println!("{} after {POLLS} polls: {s}", C::CONTRACT.name);
         assert!(s.partial || s.cuts > 100, "{s}");
     }
-    after::<C, LAST, 1>(size);
-    after::<C, LAST, 4>(size);
-    after::<C, LAST, 9>(size);
-    after::<C, LAST, 14>(size);
-    after::<C, LAST, 20>(size);
+    after::<C, LAST, 1>(size, n);
+    after::<C, LAST, 4>(size, n);
+    after::<C, LAST, 9>(size, n);
+    after::<C, LAST, 14>(size, n);
+    after::<C, LAST, 20>(size, n);
 }
 
 #[test]
 fn cuts_and_dropped_futures_on_fram() {
-    cut_and_dropped::<SpiFram, 2>(128);
+    cut_and_dropped::<SpiFram, 2>(128, 1);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "flash, two cuts deep")]
 fn cuts_and_dropped_futures_on_flash() {
-    cut_and_dropped::<Tiny, 1>(3 * 128);
-    cut_and_dropped::<TinyMultiwrite, 1>(3 * 128);
+    cut_and_dropped::<Tiny, 1>(3 * 128, 2);
+    cut_and_dropped::<TinyMultiwrite, 1>(3 * 128, 2);
 }
 
 /// Drops a page write after some polls, then goes on with the same object.
@@ -596,21 +600,22 @@ fn write_pages<D: Medium>(nv: D, world: &World<'_, Promise>, polls: u32) {
 #[test]
 #[cfg_attr(miri, ignore = "flash, two cuts deep")]
 fn cuts_and_dropped_page_writes() {
-    fn run<C: Chip, const POLLS: u32>(name: &str) {
+    // Two of the four make two cuts in each run.
+    fn run<C: Chip, const POLLS: u32>(name: &str, turn: u64) {
         let s = explore(Simulated::<C>::new(7 * 128), |nv, w| {
             write_pages(nv, w, POLLS)
         })
         .name(&format!("{name}_{POLLS}"))
-        .depth(2)
+        .depth(in_turn(turn, 2))
         .max_depth(2)
         .run();
         println!("{name} after {POLLS} polls: {s}");
         assert!(s.partial || s.cuts > 100, "{s}");
     }
-    run::<Tiny, 2>("pages");
-    run::<Tiny, 6>("pages");
-    run::<TinyMultiwrite, 6>("pages_multiwrite");
-    run::<TinyMultiwrite, 13>("pages_multiwrite");
+    run::<Tiny, 2>("pages", 0);
+    run::<Tiny, 6>("pages", 1);
+    run::<TinyMultiwrite, 6>("pages_multiwrite", 0);
+    run::<TinyMultiwrite, 13>("pages_multiwrite", 1);
 }
 
 /// A driver of embedded-storage-async, through the adapter.

@@ -1,5 +1,8 @@
 //! Programs over a mirror, cut at every store to the medium, on each kind of medium.
 
+#[path = "../../powerfail/tests/support/turns.rs"]
+mod turns;
+
 mod mirrored {
     mod media;
     mod node;

@@ -2,6 +2,9 @@
 //!
 //! `cargo test -p nv-replay --test threads -- --nocapture` prints the number of cuts.
 
+#[path = "../../powerfail/tests/support/turns.rs"]
+mod turns;
+
 mod threads {
     mod boxes;
     mod kept;

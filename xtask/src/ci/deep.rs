@@ -15,12 +15,14 @@ pub fn evaluate(s: &Step) -> Result<Outcome> {
     evaluate::check(s)
 }
 
-/// What Miri runs of each crate in CI: arguments of `cargo miri test`. With `--long` all tests of
-/// each crate.
+/// A package, and arguments of `cargo miri test`.
+type Suite = (&'static str, &'static [&'static str]);
+
+/// What Miri runs of each crate in each run of CI. With `--long` all tests of each crate.
 ///
 /// A campaign boots a few states at depth 1; the suites that are left out take minutes for the
 /// first one.
-const UNDER_MIRI: &[(&str, &[&str])] = &[
+const UNDER_MIRI: &[Suite] = &[
     (
         "nvmem",
         &[
@@ -28,40 +30,19 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
             "--test",
             "bounded",
             "--test",
-            "derive",
-            "--test",
             "derive_paths",
             "--test",
-            "golden",
-            "--test",
             "soundness",
         ],
     ),
-    // Where a `u64` is aligned to 4.
-    (
-        "nvmem",
-        &[
-            "--target",
-            "i686-unknown-linux-gnu",
-            "--test",
-            "soundness",
-            "region",
-        ],
-    ),
-    ("pmem-tx", &["--lib", "--test", "basic", "--test", "shared"]),
-    // The other models differ in the width of a unit and in fences.
-    ("pmem-tx", &["--test", "misuse", "in_order_32"]),
+    ("pmem-tx", &["--lib", "--test", "shared"]),
     ("pmem-tx", &["--test", "preempt", "threads"]),
     ("pmem-tx", &["--test", "crash", "elision"]),
-    (
-        "nv-replay",
-        &["--lib", "--test", "basic", "--test", "several"],
-    ),
+    ("nv-replay", &["--lib"]),
     ("nv-replay", &["--test", "steps", "a_handle"]),
     ("nv-replay", &["--test", "soundness", "runtime"]),
     ("nvlist", &["--lib", "--test", "golden"]),
     ("nvlist", &["--test", "soundness", "edited"]),
-    ("vnv-heap", &["--test", "basic", "--test", "in_place"]),
     ("vnv-heap", &["--test", "soundness", "a_save_between"]),
     ("checkpoint", &["--test", "images", "damage"]),
     ("checkpoint", &["--test", "log", "another_program"]),
@@ -82,6 +63,33 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
     ("powerfail", &["--test", "mapped", "two_"]),
 ];
 
+/// The suites of these crates that take longest, in two halves. A run of CI takes one of them.
+const BY_TURNS: [&[Suite]; 2] = [
+    &[
+        // Where a `u64` is aligned to 4.
+        (
+            "nvmem",
+            &[
+                "--target",
+                "i686-unknown-linux-gnu",
+                "--test",
+                "soundness",
+                "region",
+            ],
+        ),
+        ("pmem-tx", &["--test", "basic"]),
+        ("nv-replay", &["--test", "several"]),
+        ("vnv-heap", &["--test", "in_place"]),
+    ],
+    &[
+        ("nvmem", &["--test", "derive"]),
+        // The other models differ in the width of a unit and in fences.
+        ("pmem-tx", &["--test", "misuse", "in_order_32"]),
+        ("nv-replay", &["--test", "basic"]),
+        ("vnv-heap", &["--test", "basic"]),
+    ],
+];
+
 /// The aliasing models: Stacked Borrows, Tree Borrows.
 const MODELS: [&str; 2] = [
     "-Zmiri-disable-isolation",
@@ -90,7 +98,7 @@ const MODELS: [&str; 2] = [
 
 /// The tests that ran under each aliasing model. With `--long` each suite runs under both. In CI it
 /// runs under one of them, and in another run under the other one: half of the suites under each,
-/// at the same time.
+/// at the same time. The time at which the run begins decides that, and which of [`BY_TURNS`] run.
 pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     if ctx.nightly.is_none() || !has_miri("nightly") {
         let how = "needs a nightly with Miri: rustup toolchain install nightly -c miri,rust-src";
@@ -113,6 +121,7 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         c
     };
     let mut tests = [0, 0];
+    let run = std::time::UNIX_EPOCH.elapsed()?.as_secs() as usize;
     let mut suites = UNDER_MIRI.to_vec();
     if ctx.long {
         // What is marked as ignored there stays so: it starts processes, or takes hours.
@@ -121,10 +130,11 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         for (_, args) in suites.iter_mut().filter(|s| s.0 != "spi-fram") {
             *args = &["--lib", "--tests"];
         }
+    } else {
+        suites.extend(BY_TURNS[run / 2 % 2]);
     }
     let mine = |(i, suite)| ctx.shard.is_none_or(|s| s.takes(i)).then_some(suite);
     let suites: Vec<_> = suites.into_iter().enumerate().filter_map(mine).collect();
-    let run = std::time::UNIX_EPOCH.elapsed()?.as_secs() as usize;
     let under = |model: usize| -> Vec<Command> {
         let its = |i: &usize| ctx.long || (i + run) % 2 == model;
         let all = suites.iter().enumerate().filter(|(i, _)| its(i));
@@ -139,9 +149,12 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             *n += ran;
         }
     }
-    let each = if ctx.long { "both" } else { "one" };
+    let each = match ctx.long {
+        true => "each suite under both of them".to_owned(),
+        false => format!("each suite under one of them; half {}", run / 2 % 2 + 1),
+    };
     Ok(format!(
-        "Stacked Borrows {} tests, Tree Borrows {}; each suite under {each} of them",
+        "Stacked Borrows {} tests, Tree Borrows {}; {each}",
         tests[0], tests[1]
     )
     .into())

@@ -5,3 +5,5 @@ mod endurance;
 mod ops;
 mod staged;
 mod support;
+#[path = "../../../powerfail/tests/support/turns.rs"]
+mod turns;

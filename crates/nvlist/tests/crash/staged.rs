@@ -1,6 +1,6 @@
 //! Staged operations: they take effect with a commit word of the program.
 
-use crate::ops::depth;
+use crate::ops::{depth, depth_in_turn};
 use crate::support::{Job, LISTS, Op, Pool, View, job, view};
 use nvlist::nvmem;
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, Unit, mapped};
@@ -182,25 +182,25 @@ fn program<M: Model>(
 }
 
 /// Under Miri, which is slow, runs on one model at a time.
-fn all_models(turn: usize, steps: &Steps) {
+fn all_models(turn: usize, steps: &Steps, buffered: u32) {
     macro_rules! on {
-        ($turn:literal, $m:ty) => {
+        ($turn:literal, $m:ty, $depth:expr) => {
             if !cfg!(miri) || turn % 3 == $turn {
                 let media = (
                     Mapped::<$m>::new(Pool::<$m>::bytes_for(8, 2)),
                     Mapped::<$m>::new(16),
                 );
                 let s = explore_with(steps.clone(), media, |nv, w, s| program::<$m>(nv, w, s))
-                    .depth(depth())
+                    .depth($depth)
                     .run();
                 println!("{s}");
                 assert!(s.partial || s.boots > 20, "{s}");
             }
         };
     }
-    on!(0, InOrder32);
-    on!(1, InOrder16);
-    on!(2, Buffered32);
+    on!(0, InOrder32, depth());
+    on!(1, InOrder16, depth());
+    on!(2, Buffered32, buffered);
 }
 
 const OPS: [Op; 10] = [
@@ -221,7 +221,7 @@ fn every_operation_with_a_number() {
     for (turn, op) in OPS.into_iter().enumerate() {
         let mut steps: Steps = (0..3).map(|k| (Op::PushBack(0, k), Fate::Alone)).collect();
         steps.extend([(op, Fate::Commit), (op, Fate::Commit)]);
-        all_models(turn, &steps);
+        all_models(turn, &steps, depth_in_turn(turn));
     }
 }
 
@@ -232,7 +232,8 @@ fn abandoned_or_forgotten() {
         for (turn, op) in some.enumerate() {
             let mut steps: Steps = (0..3).map(|k| (Op::PushBack(0, k), Fate::Alone)).collect();
             steps.extend([(op, fate), (Op::PushBack(1, 3), Fate::Commit)]);
-            all_models(turn + fate as usize, &steps);
+            let turn = turn + fate as usize;
+            all_models(turn, &steps, depth_in_turn(turn));
         }
     }
 }
@@ -259,7 +260,7 @@ fn alone_and_with_repeating_numbers() {
         .zip(fates.iter().cycle())
         .map(|(o, f)| (*o, *f))
         .collect();
-    (0..if cfg!(miri) { 3 } else { 1 }).for_each(|turn| all_models(turn, &steps));
+    (0..if cfg!(miri) { 3 } else { 1 }).for_each(|turn| all_models(turn, &steps, depth()));
 }
 
 /// A number in a persistent object and in a list, changed by one commit.

@@ -2,6 +2,7 @@
 
 use super::media::{Bytes2, Bytes32, HalfPages, config};
 use super::node::{Blind, MEMORY, Outside, Program, Run, W, alive, life};
+use crate::turns::{deep, in_turn};
 use nv_mirror::{Config, Durability, Mirror};
 use nv_replay::nvmem::device::Medium;
 use powerfail::{Mram16, Simulated, SpiFram, explore_with};
@@ -40,16 +41,8 @@ macro_rules! campaign {
         .sample($sample)
         .run();
         println!("{}: {s}", stringify!($media, $config, $run, depth $depth));
-        assert!(s.partial || s.cuts > 100, "{s}");
+        assert!(s.partial || s.cuts > 50, "{s}");
     }};
-}
-
-/// Two cuts deep in long runs, whose samples are all; else one.
-fn deep() -> u32 {
-    match std::env::var("POWERFAIL_SAMPLE") {
-        Ok(all) if all == "all" => 2,
-        _ => 1,
-    }
 }
 
 fn fram() -> Simulated<SpiFram> {
@@ -87,8 +80,8 @@ fn a_station_on_flash_by_2_bytes() {
 
 #[test]
 fn a_station_on_flash_by_32_bytes() {
-    campaign!(bytes32(), EACH[1], run(Program::Station, 2), depth 2, sample 8);
-    campaign!(bytes32(), OUTPUT[1], run(Program::Station, 2), depth 2, sample 8);
+    campaign!(bytes32(), EACH[1], run(Program::Station, 2), depth in_turn(0, 2), sample 8);
+    campaign!(bytes32(), OUTPUT[1], run(Program::Station, 2), depth in_turn(1, 2), sample 8);
 }
 
 #[test]
@@ -110,7 +103,7 @@ fn turns_of_one_step() {
     campaign!(half_pages(), EACH[1], run(Program::Turns, 4), depth 2, sample 8);
 }
 
-/// Commits are saved by `n`, and always before output.
+/// Commits are saved by `n`, and always before output. Half of the `n` in each run are cut twice.
 #[test]
 fn every_nth_commit() {
     for n in 1..=8 {
@@ -120,7 +113,8 @@ fn every_nth_commit() {
             segments: 3,
             ..config
         };
-        campaign!(half_pages(), config, run(Program::Batches, 2), depth 2, sample 2);
+        let depth = in_turn(n.into(), 2);
+        campaign!(half_pages(), config, run(Program::Batches, 2), depth depth, sample 2);
     }
 }
 
@@ -157,12 +151,13 @@ fn blind<D: Medium>(mut nv: D, world: &W<'_>, config: &Config, program: Program)
 #[test]
 fn numbers_wrap() {
     for seq_bits in [3, 4] {
+        let depth = in_turn(seq_bits.into(), 2);
         let run = Run {
             program: Program::Quiet,
             hours: 5,
             seq_bits,
         };
         campaign!(fram(), OUTPUT[0], run, depth 1, sample 8);
-        campaign!(half_pages(), EACH[1], run, depth 2, sample 4);
+        campaign!(half_pages(), EACH[1], run, depth depth, sample 4);
     }
 }

@@ -47,23 +47,3 @@ pub fn told(name: &str, least: u64, all: &[Summary]) {
     println!("tables.{name}.points {}", s.points);
     assert!(s.partial || s.cuts > least, "{s}");
 }
-
-/// Two cuts in a row in long runs, where samples are all; else one. Two make some ten million cuts.
-pub fn deep() -> u32 {
-    if sample().is_none() { 2 } else { 1 }
-}
-
-/// The same; of `n` campaigns, one makes two in each run.
-pub fn in_turn(i: u64, n: u64) -> u32 {
-    if sample().is_none_or(|seed| seed % n == i) {
-        2
-    } else {
-        1
-    }
-}
-
-/// The seed of the samples, unless they are all.
-fn sample() -> Option<u64> {
-    let seed = std::env::var("POWERFAIL_SAMPLE").unwrap_or("0".into());
-    (seed != "all").then(|| seed.parse().expect("POWERFAIL_SAMPLE is a number or `all`"))
-}

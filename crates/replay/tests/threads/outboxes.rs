@@ -13,7 +13,8 @@
 //! - a message comes again only in a later life, and only if its step had not returned, or had left
 //!   it waiting.
 
-use super::kit::{Buffered16, Lock, On, deep, in_turn, told};
+use super::kit::{Buffered16, Lock, On, told};
+use crate::turns::{deep, in_turn};
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Shared, Sharing, Width};
 use nv_replay::{Config, Error, Message, NotNow, Options, Outlet, Place, Port, Thread, Threads};
