@@ -19,6 +19,9 @@ macro_rules! on_each_medium {
     };
 }
 
+#[path = "../../powerfail/tests/support/turns.rs"]
+mod turns;
+
 mod crash {
     mod every;
     mod joined;
