@@ -145,12 +145,12 @@ impl Widths {
 
 /// The widths of some words: [`Widths`], a value at run time, or [`Fixed`], a constant of the
 /// program. Sealed.
-pub trait Fields: Copy + sealed::Sealed {
+pub trait WordWidths: Copy + sealed::Sealed {
     #[doc(hidden)]
     fn widths(&self) -> Widths;
 }
 
-impl Fields for Widths {
+impl WordWidths for Widths {
     #[inline(always)]
     fn widths(&self) -> Widths {
         *self
@@ -177,7 +177,7 @@ impl<W> Clone for Fixed<W> {
 }
 impl<W> Copy for Fixed<W> {}
 
-impl<W: FixedWidths> Fields for Fixed<W> {
+impl<W: FixedWidths> WordWidths for Fixed<W> {
     #[inline(always)]
     fn widths(&self) -> Widths {
         W::WIDTHS
@@ -361,7 +361,7 @@ impl<M: Model> Words<'_, M> {
     }
 }
 
-impl<'m, M: Model, F: Fields> Words<'m, M, F> {
+impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     #[inline(always)]
     fn widths(&self) -> Widths {
         self.fields.widths()
@@ -779,7 +779,7 @@ impl<M: Model, T: Plain> Cells<'_, M, T> {
     }
 }
 
-impl<'m, M: Model, T: Plain, F: Fields> Cells<'m, M, T, F> {
+impl<'m, M: Model, T: Plain, F: WordWidths> Cells<'m, M, T, F> {
     /// Writes `count` cells that hold `value`. The widths' `state` is 1.
     ///
     /// **Power loss**, **Errors**: as for [`Words::format`]. **Cost**: a value and a word for each
