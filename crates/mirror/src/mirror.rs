@@ -133,9 +133,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// holds parts of what it held, and the next call formats it. **Cost**: that of
     /// [`Mirror::open`], once; and to format, that of [`Mirror::format`]. Flash that reads as blank
     /// is erased, too, because an erase that was cut may read so: at each boot until a save ends.
-    /// **Errors**: those of [`Mirror::open`].
-    /// [`MirrorError::Foreign`] only for another format of Relume, or a log of which no header is
-    /// intact.
+    /// **Errors**: those of [`Mirror::open`]. [`MirrorError::Foreign`] means another format of
+    /// Relume, or a log without an intact header.
     pub fn open_or_format<M: Model>(
         medium: D,
         range: Range<u32>,

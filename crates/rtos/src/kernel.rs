@@ -3,22 +3,23 @@
 //! Everything here is in RAM, but for the [`Store`]. It changes in critical sections only.
 //!
 //! ```text
-//!  step of thread 2                            RAM                            medium
-//!    take(SEM)      operations of 2: Count       SEM.taken + 1: others see one less
-//!    send(Q, m)     operations of 2: Fill 3      slot 3 is not free any more   slot 3 <- m
+//!  step of thread 2                        RAM                          medium
+//!    take(SEM)    an operation of 2        SEM.taken + 1: others
+//!                                          see one less
+//!    send(Q, m)   an operation of 2        slot 3 is not free           slot 3 <- m
 //!  commit, one critical section
-//!    1 a part of the old words is settled, if it is due                        0, s, s
-//!    2 for each operation                        SEM.state - 1, taken - 1      2, n, old, old - 1
-//!                                                slot 3 behind the last one    2, n, empty, full 17
+//!    1 a part of the old words is settled, if it is due                 0, s, s
+//!    2 for each operation                  SEM.state - 1, taken - 1     2, n, old, old - 1
+//!                                          slot 3 behind the last one   2, n, empty, full 17
 //!      who waits for the object is ready
 //!    3 fence
-//!    4 header or state word of the step's record                               n: the commit store
+//!    4 header or state word of the step's record                        n: the commit store
 //!    5 fence; pick the next thread
 //! ```
 //!
 //! The RAM says of the words what they say behind 4. Nobody sees it before: the section ends behind
-//! it. A cut before 4 loses the RAM, and the next boot makes it from the words, of which those with
-//! number n are reverted.
+//! it. A cut before 4 loses the RAM. The next boot reverts the words with number n, and makes the
+//! RAM from all words.
 
 use crate::error::{OpenError, code};
 use crate::port::Port;
@@ -98,11 +99,10 @@ impl<S: System> State<'_, S> {
         }
         let o = c.operations.get_mut(at).ok_or(abort(code::TOO_MANY))?;
         if at == len {
-            let (plus, minus) = (0, 0);
             *o = Operation {
                 object,
-                plus,
-                minus,
+                plus: 0,
+                minus: 0,
             };
             c.len += 1;
         }
@@ -112,10 +112,20 @@ impl<S: System> State<'_, S> {
 
     /// The same on a slot of a queue.
     #[inline(always)]
-    fn operate_slot(&mut self, t: usize, operation: Operation) -> Result<(), pmem_tx::Error> {
+    fn operate_slot(
+        &mut self,
+        t: usize,
+        object: u8,
+        plus: u8,
+        minus: u8,
+    ) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
         let o = c.operations.get_mut(usize::from(c.len));
-        *o.ok_or(abort(code::TOO_MANY))? = operation;
+        *o.ok_or(abort(code::TOO_MANY))? = Operation {
+            object,
+            plus,
+            minus,
+        };
         c.len += 1;
         Ok(())
     }
@@ -218,15 +228,7 @@ impl<S: System> State<'_, S> {
             return Ok(None);
         }
         let slot = self.object(object).map_or(0, |o| o.free.trailing_zeros()) as u8;
-        let (plus, minus) = (slot, NO_SLOT);
-        self.operate_slot(
-            t,
-            Operation {
-                object,
-                plus,
-                minus,
-            },
-        )?;
+        self.operate_slot(t, object, slot, NO_SLOT)?;
         if let Some(o) = self.object(object) {
             o.sends = o.sends.wrapping_sub(1);
             if !planted!("nv-rtos/reserved-slot-given-away") {
@@ -280,15 +282,7 @@ impl<S: System> State<'_, S> {
         if slot == NO_SLOT {
             return Ok(None);
         }
-        let (plus, minus) = (NO_SLOT, slot);
-        self.operate_slot(
-            t,
-            Operation {
-                object,
-                plus,
-                minus,
-            },
-        )?;
+        self.operate_slot(t, object, NO_SLOT, slot)?;
         if planted!("nv-rtos/claims-ignored") {
             return Ok(Some(slot));
         }
@@ -616,7 +610,7 @@ impl<S: System> State<'_, S> {
         }
     }
 
-    /// Makes the states of all objects from their words, of which none is in doubt.
+    /// Makes the states of all objects from their words. Recovery has settled or reverted them all.
     fn load(&mut self) -> Result<(), TagError> {
         for (object, spec) in (0..).zip(S::OBJECTS) {
             if let Some(o) = self.object(object) {

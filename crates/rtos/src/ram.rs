@@ -145,7 +145,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// The first of those that are ready, of which there is one.
+    /// The first of those that are ready. There is one.
     #[inline(always)]
     pub fn first(&self) -> u8 {
         let ready = u32::from(self.ready);

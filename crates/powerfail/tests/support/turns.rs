@@ -11,7 +11,7 @@ pub fn in_turn(i: u64, n: u64) -> u32 {
     if is_chosen(i, n) { 2 } else { 1 }
 }
 
-/// The same for campaigns of which each knows its name only: about one in `n` makes two cuts.
+/// The same for campaigns that have a name and no number: about one in `n` makes two cuts.
 pub fn turn_of(name: &str, n: u64) -> u32 {
     in_turn(name.bytes().map(u64::from).sum(), n)
 }
