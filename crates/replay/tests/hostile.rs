@@ -148,6 +148,22 @@ fn threads_buffered_32() {
     threads_attacked::<Buffered32>()
 }
 
+/// The fuzzer's image: the last record of the second table is damaged, so its thread goes back by a
+/// number, and so is an old entry of its journal. The first open does not read the entry. When the
+/// thread has caught up, the next open does, and says so.
+#[test]
+fn an_old_entry_is_damaged() {
+    let mut image = threads::cut_migrations::<InOrder32>().swap_remove(0);
+    assert_eq!([image[0x27f], image[0x398]], [1, 0xe2], "another layout");
+    image[0x27f] = 0;
+    image[0x398] = 0xe1;
+    let mut memory = threads::words(&image);
+    assert!(threads::attack_migrating::<InOrder32>(&mut memory));
+    let again = threads::migrate::<InOrder32>(Region::new(&mut memory)).map_err(|r| r.error);
+    let journal = pmem_tx::OpenError::Damaged(pmem_tx::Component::Journal);
+    assert_eq!(again.err(), Some(OpenError::Pool(journal)));
+}
+
 /// What the next version finds in a sound image.
 fn found<M: Model>(image: &[u8]) -> Result<threads::Found, OpenError>
 where
