@@ -196,6 +196,8 @@ pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             let mut c = fuzz(&["run", "--target-dir"]);
             // The target writes its seeds there before the fuzzer looks.
             c.env("RELUME_SEEDS", &corpus);
+            // What failed and the input are lost in a long report.
+            c.env("RUST_BACKTRACE", "0");
             c.arg(&target_dir).arg(name).arg(&corpus);
             c.arg("--").args([
                 &format!("-max_total_time={seconds}"),
