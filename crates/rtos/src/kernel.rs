@@ -33,6 +33,16 @@ use nv_replay::nvmem::tagged::{Stamp, TagError};
 use nv_replay::nvmem::{Model, Region, planted};
 use nv_replay::{Commit, Committed, Error, Outlet, Token, pmem_tx};
 
+/// The superblock's kind, the format's version, and where its parameters are.
+pub(crate) const KIND: [u8; 4] = *b"RTOS";
+pub(crate) const VERSION: u16 = 2;
+pub(crate) mod param {
+    pub const SEQ_BITS: usize = 0;
+    pub const WORDS: usize = 1;
+    pub const SLOTS: usize = 2;
+    pub const UNIT: usize = 3;
+}
+
 /// Tickets of messages run from 0 to 127. Those in a queue lie within half of that.
 const TICKETS: u8 = 128;
 const FULL: u8 = 0x80;
@@ -621,6 +631,12 @@ impl<S: System> State<'_, S> {
                 continue;
             }
             let state = self.store.get(spec.word)?;
+            let most = match spec.kind {
+                Kind::Semaphore => spec.content,
+                Kind::Mutex => S::THREADS.len() as u64,
+                Kind::Events | Kind::Queue => u64::from(u8::MAX),
+            };
+            check_state(spec.word, u64::from(state) <= most)?;
             let Some(o) = self.object(object) else {
                 continue;
             };
@@ -628,8 +644,7 @@ impl<S: System> State<'_, S> {
             if planted!("nv-rtos/states-not-loaded") {
                 o.state = spec.initial;
             }
-            let known = usize::from(state) <= S::THREADS.len();
-            if spec.kind == Kind::Mutex && known && !planted!("nv-rtos/owner-ignored-at-boot") {
+            if spec.kind == Kind::Mutex && !planted!("nv-rtos/owner-ignored-at-boot") {
                 // Until the owner has replayed to where it was.
                 o.taken = state;
             }
@@ -641,6 +656,7 @@ impl<S: System> State<'_, S> {
         for slot in 0..spec.words as u8 {
             let word = spec.word + u16::from(slot);
             let state = self.store.get(word)?;
+            check_state(word, state == 0 || state & FULL != 0)?;
             let (_, objects, slots) = self.ram.parts();
             if let (Some(o), Some(s)) = (
                 objects.get_mut(usize::from(object)),
@@ -656,7 +672,7 @@ impl<S: System> State<'_, S> {
         }
         let last = self.object(object).map_or(NO_SLOT, |o| o.last);
         let newest = self.slots(object).find(|(slot, _)| *slot == last);
-        let mut next = newest.map_or(0, |(_, s)| (s.state + 1) % TICKETS);
+        let mut next = newest.map_or(0, |(_, s)| s.state.wrapping_add(1) % TICKETS);
         if planted!("nv-rtos/tickets-begin-anew") {
             next = 0;
         }
@@ -666,6 +682,14 @@ impl<S: System> State<'_, S> {
         self.may_send(object);
         Ok(())
     }
+}
+
+/// What a word says may not be what its object's states are: then the image is damaged.
+fn check_state(word: u16, is_known: bool) -> Result<(), TagError> {
+    if is_known || planted!("nv-rtos/states-unchecked") {
+        return Ok(());
+    }
+    Err(TagError::Damaged { index: word.into() })
 }
 
 /// Whether a ticket is older than another one in the same queue.
@@ -689,21 +713,16 @@ impl<'m, S: System> Kernel<'m, S> {
         mut region: Region<'m, S::Model>,
         numbers: &[u32],
     ) -> Result<Self, OpenError> {
-        let seq_bits = S::TABLE.seq_bits;
+        let mut params = [0; 8];
+        params[param::SEQ_BITS] = S::TABLE.seq_bits.into();
+        params[param::WORDS] = S::END.word.into();
+        params[param::SLOTS] = S::END.slots;
+        params[param::UNIT] = size_of::<<S::Model as Model>::Unit>() as u32;
         let mine = Superblock {
-            kind: *b"RTOS",
-            version: 1,
+            kind: KIND,
+            version: VERSION,
             fingerprint: fingerprint::<S>(),
-            params: [
-                seq_bits.into(),
-                S::END.word.into(),
-                S::END.slots,
-                0,
-                0,
-                0,
-                0,
-                0,
-            ],
+            params,
         };
         let found = superblock::probe(&region, &mine);
         let blank = match found {

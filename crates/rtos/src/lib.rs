@@ -17,6 +17,7 @@ pub mod cortex_m;
 #[allow(unsafe_code)]
 mod cortex_m_switch;
 mod error;
+pub mod inspect;
 mod kernel;
 mod objects;
 mod port;
@@ -34,6 +35,7 @@ mod thread;
 
 pub use error::{OpenError, code};
 pub use kernel::{Isr, Kernel, Sys};
+pub use nv_replay;
 pub use nv_replay::pmem_tx::nvmem;
 pub use nv_replay::{Config, Error, pmem_tx};
 pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};

@@ -37,12 +37,15 @@ impl FixedWidths for Clock {
     };
 }
 
-/// Those of the objects' words: up to 8 threads.
+/// Bits of an owner: up to 8 threads.
+pub(crate) const OWNER_BITS: u8 = 3;
+
+/// Those of the objects' words.
 struct Mine<S>(PhantomData<S>);
 impl<S: System> FixedWidths for Mine<S> {
     const WIDTHS: Widths = Widths {
         sequence: S::TABLE.seq_bits,
-        owner: 3,
+        owner: OWNER_BITS,
         state: if wide::<S::Model>() { 8 } else { 1 },
     };
 }
@@ -57,7 +60,7 @@ impl<S: System> FixedWidths for Versions<S> {
 }
 
 /// Whether two states fit into a unit.
-const fn wide<M: Model>() -> bool {
+pub(crate) const fn wide<M: Model>() -> bool {
     size_of::<M::Unit>() >= 4
 }
 
@@ -67,7 +70,8 @@ pub(crate) const fn max_unswept<S: System>() -> u16 {
     Mine::<S>::WIDTHS.max_unswept() as u16
 }
 
-const fn tags_bytes<M: Model>(words: usize) -> usize {
+/// Bytes of the words, or of the cells that are in their place.
+pub(crate) const fn words_bytes<M: Model>(words: usize) -> usize {
     if wide::<M>() {
         Words::<M>::bytes(words)
     } else {
@@ -77,7 +81,7 @@ const fn tags_bytes<M: Model>(words: usize) -> usize {
 
 /// Bytes for so many words, and slots of so many bytes.
 pub(crate) const fn bytes<M: Model>(words: usize, slots: usize) -> usize {
-    tags_bytes::<M>(words) + Cells::<M, [u32; 2]>::bytes(1) + ((slots + 7) & !7)
+    words_bytes::<M>(words) + Cells::<M, [u32; 2]>::bytes(1) + ((slots + 7) & !7)
 }
 
 fn failed<R, E>(f: nv_replay::nvmem::OpenFailure<'_, R, E>) -> E {

@@ -11,8 +11,9 @@ use std::process::ExitCode;
 
 /// Prints what a memory dump holds
 ///
-/// That is: the superblock, the layout, journals, blocks, lists, records, objects of a heap,
-/// blocks of levelled flash, checkpoints, a mirror's log and its region, and damage. The file is
+/// That is: the superblock, the layout, journals, blocks, lists, records, a kernel's objects and
+/// threads, objects of a heap, blocks of levelled flash, checkpoints, a mirror's log and its region,
+/// and damage. The file is
 /// only read. It is an error when it is no image of these crates.
 #[derive(Parser)]
 #[command(name = "cargo xtask inspect", bin_name = "cargo xtask inspect")]
@@ -99,7 +100,7 @@ fn superblock(bytes: &[u8], out: &mut String) -> Result<()> {
     let lists = nvlist::inspect::is_lists(&sb);
     match &sb.kind {
         // The superblock says it all.
-        b"HEAP" | b"RPLY" | b"POOL" | b"LIST" if newest.formatting => {}
+        b"HEAP" | b"RPLY" | b"POOL" | b"LIST" | b"RTOS" if newest.formatting => {}
         b"RPLY" => {
             table(bytes, out)?;
             // The pool that the steps change lies behind the tables.
@@ -107,6 +108,15 @@ fn superblock(bytes: &[u8], out: &mut String) -> Result<()> {
             if let Some((at, sb)) = part {
                 writeln!(out, "offsets from {at:#06x} on:")?;
                 pmem_tx::inspect::pool(&sb, &bytes[at..], out)?;
+            }
+        }
+        _ if nv_rtos::inspect::is_kernel(&sb) => {
+            nv_rtos::inspect::kernel(&sb, bytes, out)?;
+            let threads = nv_rtos::inspect::threads_at(&sb).filter(|at| *at < bytes.len());
+            if let Some(at) = threads {
+                writeln!(out, "its threads, offsets from {at:#06x} on:")?;
+                inspect::superblock(&bytes[at..], out)?;
+                superblock(&bytes[at..], out)?;
             }
         }
         _ if pmem_tx::inspect::is_pool(&sb) => pmem_tx::inspect::pool(&sb, bytes, out)?,
@@ -160,6 +170,11 @@ fn newest(bytes: &[u8]) -> Option<Stored> {
         _ => first,
     })
 }
+
+#[cfg(test)]
+#[path = "../../../crates/rtos/tests/hostile/system.rs"]
+#[allow(dead_code)] // what the tests of `nv-rtos` need
+mod system;
 
 #[cfg(test)]
 mod tests {
@@ -283,6 +298,24 @@ mod tests {
             assert!(said.contains(part), "{part} in {said}");
         }
         assert!(!said.contains("DAMAGED"), "{said}");
+    }
+
+    #[test]
+    fn a_kernel_and_its_threads_are_shown() {
+        for run in [system::in_order_32::run, system::in_order_16::run] {
+            let said = report(&system::image(run, 3), 1).unwrap();
+            for part in [
+                "RTOS",
+                "the clock shows 3",
+                "word 0: 0x03, then 0x04 by thread 0, number 5",
+                "its threads",
+                "thread: 1",
+                "context 1",
+            ] {
+                assert!(said.contains(part), "{part} in {said}");
+            }
+            assert!(!said.contains("DAMAGED"), "{said}");
+        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ const UNDER_MIRI: &[Suite] = &[
     ("nv-replay", &["--lib"]),
     ("nv-replay", &["--test", "steps", "a_handle"]),
     ("nv-replay", &["--test", "soundness", "runtime"]),
+    ("nv-rtos", &["--test", "hostile"]),
     ("nvlist", &["--lib", "--test", "golden"]),
     ("nvlist", &["--test", "soundness", "edited"]),
     ("vnv-heap", &["--test", "soundness", "a_save_between"]),

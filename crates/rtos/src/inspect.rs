@@ -1,0 +1,79 @@
+//! Prints the kernel's part of an image without the program that wrote it. Only reads; accepts any
+//! bytes.
+
+use crate::kernel::{KIND, VERSION, param};
+use crate::tags;
+use core::fmt::{Result, Write};
+use nv_replay::nvmem::tagged::Words;
+use nv_replay::nvmem::{InOrder16, InOrder32, Model, Superblock, Unit};
+
+/// Whether this superblock belongs to a kernel that [`kernel`] can print.
+pub fn is_kernel(sb: &Superblock) -> bool {
+    sb.kind == KIND && sb.version == VERSION
+}
+
+/// Where the threads begin, whose tables and pool have a superblock of their own. `None` if the
+/// parameters are damaged.
+pub fn threads_at(sb: &Superblock) -> Option<usize> {
+    let [words, slots] = [param::WORDS, param::SLOTS].map(|p| usize::try_from(sb.params[p]));
+    let (words, slots) = (words.ok()?, slots.ok()?);
+    let bytes = match sb.params[param::UNIT] {
+        2 => tags::bytes::<InOrder16>(words, slots),
+        4 => tags::bytes::<InOrder32>(words, slots),
+        _ => return None,
+    };
+    Superblock::BYTES.checked_add(bytes)
+}
+
+/// Prints the clock and the words that are not 0: the state, and for a word that no later commit
+/// has settled the thread and the number of the step that wrote it, with the state before. Only the
+/// thread's table says whether that step has committed.
+///
+/// `sb` is the valid superblock in `bytes`. `bytes` is the region's whole image from a
+/// little-endian target. **Errors**: those of `out`. Any bytes are accepted.
+pub fn kernel(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
+    let whole = threads_at(sb).is_some_and(|at| at <= bytes.len());
+    match sb.params[param::UNIT] {
+        2 if whole => print::<InOrder16>(sb, bytes, out),
+        4 if whole => print::<InOrder32>(sb, bytes, out),
+        _ => writeln!(out, "kernel: DAMAGED parameters, or not the whole region"),
+    }
+}
+
+fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
+    let (unit, words) = (M::Unit::BYTES, sb.params[param::WORDS] as usize);
+    let number = |off: usize, len: usize| -> u64 {
+        let b = bytes.get(off..off.saturating_add(len)).unwrap_or(&[]);
+        b.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b))
+    };
+    // A cell's versions lie behind the words of all cells.
+    let version = |of: usize, count: usize, index: usize, which: u64, len: usize| {
+        let at = of + Words::<M>::bytes(count);
+        number(at + (2 * index + which as usize) * len, len)
+    };
+    let clock = Superblock::BYTES + tags::words_bytes::<M>(words);
+    writeln!(
+        out,
+        "kernel: {words} words, units of {unit} bytes, the clock shows {}",
+        version(clock, 1, 0, number(clock, unit) & 1, 8)
+    )?;
+    let bits = if tags::wide::<M>() { 8 } else { 1 };
+    for index in 0..words {
+        let word = number(Superblock::BYTES + index * unit, unit);
+        let field = |low: u32, bits: u32| word >> low & ((1 << bits) - 1);
+        let [after, before] = [field(0, bits), field(bits, bits)].map(|s| match bits {
+            1 => version(Superblock::BYTES, words, index, s, 2),
+            _ => s,
+        });
+        let thread = field(2 * bits, tags::OWNER_BITS.into());
+        match word >> (2 * bits + u32::from(tags::OWNER_BITS)) {
+            0 if after == 0 => {}
+            0 => writeln!(out, "  word {index}: {after:#04x}")?,
+            n => writeln!(
+                out,
+                "  word {index}: {before:#04x}, then {after:#04x} by thread {thread}, number {n}"
+            )?,
+        }
+    }
+    Ok(())
+}
