@@ -1,11 +1,16 @@
 //! Power cuts and preemptions in programs that between them use every call.
 //!
-//! `cargo test -p nv-rtos --test crash -- --nocapture` prints the number of cuts.
+//! All go two cuts deep, with a preemption at each point; the longest ones by turns, and all of them
+//! with `POWERFAIL_SAMPLE=all`. `cargo test -p nv-rtos --test crash -- --nocapture` prints the number
+//! of cuts.
 
 mod support;
+#[path = "../../powerfail/tests/support/turns.rs"]
+mod turns;
 
 use powerfail::{Summary, explore};
 use support::Seen;
+use turns::in_turn;
 
 /// One boot of a program: opens its system and runs its threads until all have ended without error.
 macro_rules! run {
@@ -81,7 +86,7 @@ const BYTES: usize = 3072;
 
 /// Runs a program under cuts, and under each preemption.
 macro_rules! campaign {
-    ($program:ident :: $medium:ident, $depth:literal $(, $preemptions:literal)?) => {
+    ($program:ident :: $medium:ident, $depth:expr $(, $preemptions:literal)?) => {
         told(
             concat!(stringify!($program), "::", stringify!($medium)),
             explore(
@@ -108,60 +113,62 @@ fn told(name: &str, s: Summary) {
 
 #[test]
 fn semaphore_program() {
-    campaign!(semaphore::in_order_32, 1, 1);
-    campaign!(semaphore::buffered_16, 1, 1);
+    campaign!(semaphore::in_order_32, 2, 1);
+    campaign!(semaphore::buffered_16, 2, 1);
 }
 
 #[test]
 fn queue_program() {
-    campaign!(queue::in_order_32, 1, 1);
-    campaign!(queue::buffered_16, 1, 1);
+    campaign!(queue::in_order_32, in_turn(0, 6), 1);
+    campaign!(queue::buffered_16, in_turn(1, 6), 1);
 }
 
 #[test]
 fn mutex_program() {
-    campaign!(mutex::in_order_32, 2);
-    campaign!(mutex::buffered_16, 2);
+    campaign!(mutex::in_order_32, 2, 1);
+    campaign!(mutex::buffered_16, 2, 1);
 }
 
 #[test]
 fn events_program() {
-    campaign!(events::in_order_32, 1, 1);
-    campaign!(events::buffered_16, 1, 1);
+    campaign!(events::in_order_32, 2, 1);
+    campaign!(events::buffered_16, 2, 1);
 }
 
 #[test]
 fn fails_program() {
-    campaign!(fails::in_order_32, 2);
-    campaign!(fails::buffered_16, 2);
+    campaign!(fails::in_order_32, 2, 1);
+    campaign!(fails::buffered_16, 2, 1);
 }
 
 #[test]
 fn clock_program() {
-    campaign!(clock::in_order_32, 1, 1);
-    campaign!(clock::buffered_16, 1, 1);
+    campaign!(clock::in_order_32, 2, 1);
+    campaign!(clock::buffered_16, 2, 1);
 }
 
 #[test]
 fn wraps_program() {
-    campaign!(wraps::in_order_32, 1);
-    campaign!(wraps::buffered_16, 1);
+    campaign!(wraps::in_order_32, 2, 1);
+    campaign!(wraps::buffered_16, 2, 1);
 }
 
 #[test]
 fn interrupts_program() {
-    campaign!(interrupts::in_order_32, 1, 1);
-    campaign!(interrupts::buffered_16, 1, 1);
+    campaign!(interrupts::in_order_32, 2, 1);
+    campaign!(interrupts::buffered_16, 2, 1);
 }
 
 #[test]
 fn mq_program() {
-    campaign!(mq::in_order_32, 1, 1);
-    campaign!(mq::buffered_16, 1);
+    campaign!(mq::in_order_32, in_turn(2, 6), 1);
+    campaign!(mq::buffered_16, in_turn(3, 6), 1);
 }
 
 #[test]
 fn em_program() {
-    campaign!(em::in_order_32, 1);
-    campaign!(em::buffered_16, 1);
+    campaign!(em::in_order_32, 2);
+    campaign!(em::buffered_16, 2);
+    campaign!(em::in_order_32, in_turn(4, 6), 1);
+    campaign!(em::buffered_16, in_turn(5, 6), 1);
 }
