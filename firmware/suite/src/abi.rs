@@ -157,6 +157,10 @@ pub mod saved {
     pub const OVER: u16 = 3;
 }
 
+/// For [`cell::ROUNDS`]: no end. The number of the round begins again at 0. Only `dirty_flag` and
+/// `serve` of the planted bugs know it.
+pub const ENDLESS: u16 = u16::MAX;
+
 /// The scenario has not ended.
 pub const RUNNING: u16 = 0;
 /// The scenario has come to its end, and every check held.
