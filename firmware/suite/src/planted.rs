@@ -65,7 +65,7 @@ pub const BUGS: [Bug; 32] = [
         group: "rtos",
         scenario: "handover",
         what: "a handler that loses a register of a thread of the kernel",
-        on: &["arm"],
+        on: &["arm", "riscv", "msp430"],
         both: false,
     },
     Bug {
@@ -73,7 +73,7 @@ pub const BUGS: [Bug; 32] = [
         group: "rtos",
         scenario: "handover",
         what: "a thread of the kernel tells of a turn before it is committed",
-        on: &["arm", "riscv"],
+        on: &["arm", "riscv", "msp430"],
         both: false,
     },
     Bug {
@@ -81,7 +81,7 @@ pub const BUGS: [Bug; 32] = [
         group: "rtos",
         scenario: "handover",
         what: "a kernel whose critical sections mask the switch, and not the timer",
-        on: &["arm", "riscv"],
+        on: &["arm", "riscv", "msp430"],
         both: false,
     },
     Bug {
