@@ -277,36 +277,48 @@ mod machine {
         Ok(())
     }
 
-    /// A planted bug: changes a register that the handler does not keep.
+    fn on_tick() {
+        tick();
+    }
+
+    /// A planted bug: the core has stacked r0 of the interrupted thread, and it is changed there.
     #[cfg(target_arch = "arm")]
-    fn lose() {
-        // SAFETY: a planted bug. The core has stacked r0 of the interrupted thread there.
+    fn on_tick_lost() {
+        // SAFETY: that is where it is.
         unsafe {
             let frame: *mut u32;
             asm!("mrs {0}, psp", out(reg) frame);
             frame.write_volatile(frame.read_volatile() ^ 1);
         }
+        tick();
     }
 
     /// A planted bug: changes a register that a function must keep.
     #[cfg(target_arch = "riscv32")]
     #[unsafe(naked)]
-    extern "C" fn lose() {
-        naked_asm!("xori s0, s0, 1", "ret")
+    extern "C" fn lost() {
+        naked_asm!(
+            "addi sp, sp, -16",
+            "sw ra, 0(sp)",
+            "call {tick}",
+            "lw ra, 0(sp)",
+            "addi sp, sp, 16",
+            "xori s0, s0, 1",
+            "ret",
+            tick = sym tick,
+        )
     }
 
     /// A planted bug: changes a register that a function must keep.
     #[cfg(target_arch = "msp430")]
     #[unsafe(naked)]
-    extern "C" fn lose() {
-        naked_asm!("xor #1, r10", "ret")
+    extern "C" fn lost() {
+        naked_asm!("call #{tick}", "xor #1, r10", "ret", tick = sym tick)
     }
 
-    fn on_tick() {
-        if Here::anywhere().argument() == REGISTER_LOST {
-            lose();
-        }
-        tick();
+    #[cfg(not(target_arch = "arm"))]
+    fn on_tick_lost() {
+        lost()
     }
 
     /// Bytes of a thread's stack: handlers run there, too, but not on a Cortex-M.
@@ -332,7 +344,10 @@ mod machine {
             |th| produce(th, turns),
             |th| consume(th, turns),
         );
-        machine::on_tick(on_tick);
+        machine::on_tick(match scene.argument() {
+            REGISTER_LOST => on_tick_lost,
+            _ => on_tick,
+        });
         // SAFETY: start-up leaves them disabled if there is no timer.
         #[cfg(target_arch = "riscv32")]
         unsafe {
