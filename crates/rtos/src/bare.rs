@@ -15,6 +15,8 @@ use crate::THREADS_MAX;
 #[cfg(target_arch = "arm")]
 use crate::cortex_m as core_of;
 use crate::kernel::Kernel;
+#[cfg(target_arch = "msp430")]
+use crate::msp430 as core_of;
 use crate::port::{Port, Spawn};
 #[cfg(target_arch = "riscv32")]
 use crate::riscv as core_of;
@@ -74,8 +76,8 @@ struct Running {
 }
 static RUNNING: Shared<Option<Running>> = Shared::new(None);
 
-/// Stores to a register of the core.
-pub(crate) fn store(register: *mut u32, value: u32) {
+/// Stores to a register of the core, or of its timer.
+pub(crate) fn store<T>(register: *mut T, value: T) {
     // SAFETY: invariant "One core": callers name registers of the core.
     unsafe { register.write_volatile(value) }
 }
@@ -136,9 +138,14 @@ unsafe fn tell<S: System>(kernel: *const ()) {
     kernel.slice(&Core);
 }
 
-/// A thread's stack of `N` bytes, a multiple of 16. Beside what its body needs it holds the body
-/// itself, the registers of a switch, and what an interrupt takes of it.
-#[repr(align(16))]
+/// What a stack and its length are aligned to. On an MSP430 the stack of the machine has no more
+/// than that.
+const ALIGN: usize = if cfg!(target_arch = "msp430") { 2 } else { 16 };
+
+/// A thread's stack of `N` bytes, a multiple of 16; on an MSP430, of 2. Beside what its body needs
+/// it holds the body itself, the registers of a switch, and what an interrupt takes of it.
+#[cfg_attr(target_arch = "msp430", repr(align(2)))]
+#[cfg_attr(not(target_arch = "msp430"), repr(align(16)))]
 pub struct Stack<const N: usize>([u8; N]);
 
 impl<const N: usize> Stack<N> {
@@ -162,8 +169,8 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
     }
 
     /// Runs the threads of a system until all have ended. The timer ticks each `period`: cycles on
-    /// a Cortex-M, ticks of its machine timer on a RISC-V core. If there is no number, the program
-    /// calls the tick itself.
+    /// a Cortex-M, ticks of its machine timer on a RISC-V core, cycles of SMCLK on an MSP430. If
+    /// there is no number, the program calls the tick itself.
     ///
     /// Whether it did: not in a handler, on a process stack, or while another system runs.
     ///
@@ -224,21 +231,27 @@ impl<'s, const T: usize, const N: usize> Spawn<'s> for Bare<'s, T, N> {
 /// begins.
 fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) -> usize {
     const {
-        assert!(N.is_multiple_of(16), "a stack's length is a multiple of 16");
-        assert!(align_of::<F>() <= 16, "a body is aligned to 16 bytes");
+        assert!(
+            N.is_multiple_of(ALIGN),
+            "a stack's length is a multiple of its alignment"
+        );
+        assert!(
+            align_of::<F>() <= ALIGN,
+            "a body is aligned as its stack is"
+        );
         // What is there, once more for a switch, and what an interrupt takes.
-        let frames = 4 * (2 * core_of::FRAME + 44);
-        assert!(N >= size_of::<F>() + 16 + frames, "a stack is too small");
+        let frames = size_of::<usize>() * (2 * core_of::FRAME + 44);
+        assert!(N >= size_of::<F>() + ALIGN + frames, "a stack is too small");
     }
-    let length = size_of::<F>().next_multiple_of(16);
+    let length = size_of::<F>().next_multiple_of(ALIGN);
     // SAFETY: invariant "One core": the length was checked, and the stack is lent to the port for
     // as long as the body lives.
     unsafe {
         let at = stack.0.as_mut_ptr().add(N - length);
         at.cast::<F>().write(body);
-        let frame = at.cast::<u32>().sub(core_of::FRAME);
+        let frame = at.cast::<usize>().sub(core_of::FRAME);
         frame.write_bytes(0, core_of::FRAME);
-        for (word, value) in core_of::frame(at as usize as u32, begin::<F> as *const () as u32) {
+        for (word, value) in core_of::frame(at as usize, begin::<F> as *const () as usize) {
             frame.add(word).write(value);
         }
         frame as usize

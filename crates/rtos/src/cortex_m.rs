@@ -59,11 +59,11 @@ const SYST_CVR: *mut u32 = 0xE000_E018 as *mut u32;
 /// lr, pc, xPSR.
 pub(crate) const FRAME: usize = 17;
 /// To a thread on the process stack, without registers of the FPU.
-const TO_THREAD: u32 = 0xFFFF_FFFD;
-const THUMB: u32 = 1 << 24;
+const TO_THREAD: usize = 0xFFFF_FFFD;
+const THUMB: usize = 1 << 24;
 
 /// Those that are not 0, for a function with an argument.
-pub(crate) fn frame(argument: u32, begin: u32) -> [(usize, u32); 4] {
+pub(crate) fn frame(argument: usize, begin: usize) -> [(usize, usize); 4] {
     [(8, TO_THREAD), (9, argument), (15, begin), (16, THUMB)]
 }
 

@@ -1,12 +1,21 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
-#![cfg_attr(not(any(feature = "cortex-m", feature = "riscv")), forbid(unsafe_code))]
+#![cfg_attr(
+    not(any(feature = "cortex-m", feature = "riscv", feature = "msp430")),
+    forbid(unsafe_code)
+)]
 #![deny(unsafe_code)]
+// What the port's instructions need there; on all other machines a stable compiler does.
+#![cfg_attr(
+    all(feature = "msp430", target_arch = "msp430"),
+    feature(asm_experimental_arch)
+)]
 
 #[cfg(any(
     all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
-    all(feature = "riscv", target_arch = "riscv32", target_os = "none")
+    all(feature = "riscv", target_arch = "riscv32", target_os = "none"),
+    all(feature = "msp430", target_arch = "msp430")
 ))]
 #[allow(unsafe_code)]
 mod bare;
@@ -19,6 +28,12 @@ mod cortex_m_switch;
 mod error;
 pub mod inspect;
 mod kernel;
+#[cfg(all(feature = "msp430", target_arch = "msp430"))]
+#[allow(unsafe_code)]
+pub mod msp430;
+#[cfg(all(feature = "msp430", target_arch = "msp430"))]
+#[allow(unsafe_code)]
+mod msp430_switch;
 mod objects;
 mod port;
 mod ram;

@@ -65,8 +65,8 @@ static PERIOD: Shared<u32> = Shared::new(0);
 pub(crate) const FRAME: usize = 32;
 
 /// Those that are not 0, for a function with an argument.
-pub(crate) fn frame(argument: u32, begin: u32) -> [(usize, u32); 3] {
-    [(4, argument), (28, begin), (29, BEFORE)]
+pub(crate) fn frame(argument: usize, begin: usize) -> [(usize, usize); 3] {
+    [(4, argument), (28, begin), (29, BEFORE as usize)]
 }
 
 /// A switch comes when interrupts are enabled and no handler runs.

@@ -14,7 +14,8 @@ pub use relume_suite::machine::pendsv as no_threads;
 /// Makes a program of a group of scenarios. With `clean` before it, the stack and the registers are
 /// zero first: what a program has not written is in its checkpoints, too, and the rig wants it to
 /// be the same in each boot. With `pendsv` behind it, that is what changes threads: the handler of
-/// PendSV on a Cortex-M4, that of the software interrupt on a RISC-V core.
+/// PendSV on a Cortex-M4, that of the software interrupt on a RISC-V core, that of Timer0_A on an
+/// MSP430.
 #[macro_export]
 macro_rules! image {
     (clean $group:expr) => {
@@ -31,6 +32,16 @@ macro_rules! image {
     };
     ($group:expr, pendsv: $pendsv:ident) => {
         $crate::image! { @ { relume_suite::machine::boot($group) } relume_suite::machine::$pendsv }
+        $crate::image! { @vector $pendsv }
+    };
+    // On an MSP430 only the kernel's threads are changed by an interrupt.
+    (@vector pendsv) => {};
+    (@vector kernel_pendsv) => {
+        /// What an MSP430 has in the vector of Timer0_A's other interrupts.
+        #[cfg(target_arch = "msp430")]
+        #[unsafe(no_mangle)]
+        #[unsafe(link_section = ".vector.ta0_a1")]
+        static TA0_A1: unsafe extern "C" fn() = relume_suite::machine::kernel_pendsv;
     };
     (@ $main:block $pendsv:path) => {
         /// What start-up calls.

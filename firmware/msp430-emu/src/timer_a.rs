@@ -1,4 +1,4 @@
-//! Timer A with its first capture/compare register.
+//! Timer A with its first capture/compare register, and the flag of the second one.
 //!
 //! From SLAU367 (MSP430FR58xx, FR59xx), chapter "Timer_A": the modes and when flags are set, the
 //! interrupts, and the registers with their bits. Base address and vectors of TA0 are those of
@@ -11,13 +11,15 @@
 //! ```
 //!
 //! Its clock is the CPU's: SMCLK, undivided before the timer's own dividers. With another clock
-//! source it does not count. Captures, outputs and the other compare registers are not there.
+//! source it does not count. The flag in CCTL1 is set by programs only, which interrupts as if the
+//! count were reached. Captures, outputs and the other compare registers are not there.
 
 use crate::cpu::Cpu;
 
 /// Offsets of the registers.
 const CTL: u16 = 0x00;
 const CCTL0: u16 = 0x02;
+const CCTL1: u16 = 0x04;
 const R: u16 = 0x10;
 const CCR0: u16 = 0x12;
 const EX0: u16 = 0x20;
@@ -34,10 +36,11 @@ const CONTINUOUS: u16 = 0x0020;
 const TACLR: u16 = 0x0004;
 const TAIE: u16 = 0x0002;
 const TAIFG: u16 = 0x0001;
-/// In CCTL0.
+/// In CCTL0 and CCTL1.
 const CCIE: u16 = 0x0010;
 const CCIFG: u16 = 0x0001;
-/// In IV: TAIFG is pending.
+/// In IV: the flag of CCTL1, or TAIFG, is pending; the first one has priority.
+const COMPARE_1: u16 = 0x02;
 const OVERFLOW: u16 = 0x0e;
 
 /// A timer. Its registers lie in the CPU's memory; here is the rest.
@@ -102,7 +105,7 @@ impl Cpu {
             ..t
         });
         if let Some(t) = self.timer {
-            for offset in [CTL, CCTL0, R, CCR0, EX0, IV] {
+            for offset in [CTL, CCTL0, CCTL1, R, CCR0, EX0, IV] {
                 let at = t.base + offset;
                 self.set_word(at, 0);
             }
@@ -203,9 +206,13 @@ impl Cpu {
         let (control, compare) = (self.word(t.base + CTL), self.word(t.base + CCTL0));
         let both = |word: u16, bits: u16| word & bits == bits;
         self.set_pending(t.vector, both(compare, CCIE | CCIFG));
-        let overflow = both(control, TAIE | TAIFG);
-        self.set_pending(t.vector - 2, overflow);
-        self.set_word(t.base + IV, if overflow { OVERFLOW } else { 0 });
+        let other = match both(self.word(t.base + CCTL1), CCIE | CCIFG) {
+            true => COMPARE_1,
+            false if both(control, TAIE | TAIFG) => OVERFLOW,
+            false => 0,
+        };
+        self.set_pending(t.vector - 2, other != 0);
+        self.set_word(t.base + IV, other);
         self.due = match self.period(t) {
             Some((divider, p)) => t.at + divider * p.until(p.compare).min(p.until(0)),
             None => u64::MAX,
@@ -247,6 +254,10 @@ impl Cpu {
                 self.set_word(t.base + CTL, control & !TACLR);
             }
             // Any access resets the flag that the register has named.
+            IV if self.word(t.base + CCTL1) & (CCIE | CCIFG) == CCIE | CCIFG => {
+                let compare = self.word(t.base + CCTL1);
+                self.set_word(t.base + CCTL1, compare & !CCIFG);
+            }
             IV if control & (TAIE | TAIFG) == TAIE | TAIFG => {
                 self.set_word(t.base + CTL, control & !TAIFG);
             }

@@ -7,6 +7,7 @@ use msp430_emu::{Cpu, Event, PC, SP, SR, Stop, TimerA, Unobserved, flag};
 
 const CTL: u16 = 0x0340;
 const CCTL0: u16 = 0x0342;
+const CCTL1: u16 = 0x0344;
 const R: u16 = 0x0350;
 const CCR0: u16 = 0x0352;
 const IV: u16 = 0x036e;
@@ -184,4 +185,40 @@ fn a_timer_by_hand() {
     cpu.timer_compares();
     assert!(cpu.is_pending());
     assert_eq!((cpu.word(R), cpu.word(CCTL0)), (9, CCIE | CCIFG));
+}
+
+#[test]
+fn a_program_interrupts_itself() {
+    let mut cpu = started(&[(CCTL1, CCIE), (CCTL1, CCIE | CCIFG)], &[LOOP]);
+    cpu.set_word(OVERFLOW, HANDLER);
+    assert!(cpu.is_pending());
+    // The register names the flag, and an access resets it; the timer's own flag stays.
+    assert_eq!(cpu.word(IV), 2);
+    let mut read = cpu.clone();
+    read.set_word(0x7000, double(MOV, 2, INDEXED, 6, REGISTER));
+    read.set_word(0x7002, IV);
+    read.regs[PC] = 0x7000;
+    step(&mut read);
+    assert_eq!((read.regs[6], read.word(CCTL1)), (2, CCIE));
+    assert!(!read.is_pending());
+    // It comes when interrupts are enabled, below that of CCR0, and stays pending until the handler
+    // resets the flag.
+    step(&mut cpu);
+    assert_eq!(cpu.regs[PC] & 0xff00, 0x5000);
+    cpu.set_word(VECTOR, 0x6100);
+    cpu.set_word(CTL, SMCLK | UP);
+    cpu.set_word(CCTL0, CCIE);
+    cpu.timer_compares();
+    cpu.regs[SR] = flag::GIE;
+    assert_eq!(cpu.step(&mut Unobserved), Ok(Event::Interrupt));
+    assert_eq!(cpu.regs[PC], 0x6100);
+    cpu.regs[SR] = flag::GIE;
+    assert_eq!(cpu.step(&mut Unobserved), Ok(Event::Interrupt));
+    assert_eq!((cpu.regs[PC], cpu.word(CCTL1)), (HANDLER, CCIE | CCIFG));
+    cpu.set_word(HANDLER, double(AND, 2, INCREMENT, 2, INDEXED));
+    cpu.set_word(HANDLER + 2, !CCIFG);
+    cpu.set_word(HANDLER + 4, CCTL1);
+    assert!(cpu.is_pending());
+    step(&mut cpu);
+    assert!(!cpu.is_pending());
 }

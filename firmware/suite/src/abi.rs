@@ -79,8 +79,8 @@ pub const RISCV: Machine = Machine {
 };
 
 /// MSP430FR5994, its lower 64 KiB. Start-up stops the watchdog at 0x015C. If the mailbox asks for
-/// the timer, interrupts are enabled and come through vector 0xFFEA, Timer0_A0. The program ends
-/// with CPUOFF, interrupts off.
+/// the timer, interrupts are enabled and come through vector 0xFFEA, Timer0_A0; the switch of the
+/// kernel's threads through 0xFFE8, Timer0_A1. The program ends with CPUOFF, interrupts off.
 pub const MSP430: Machine = Machine {
     name: "msp430",
     target: "msp430-none-elf",
@@ -94,11 +94,9 @@ pub const MSP430: Machine = Machine {
     unit: 2,
 };
 
-/// Whether a machine runs a group of scenarios. The kernel needs a port, which not all have; what
-/// its calls cost is measured on one.
+/// Whether a machine runs a group of scenarios. What the kernel's calls cost is measured on one.
 pub fn runs_on(group: &str, machine: &str) -> bool {
     match group {
-        "rtos" => machine != MSP430.name,
         "rtos-costs" => machine == ARM.name,
         _ => true,
     }
@@ -156,6 +154,10 @@ pub mod saved {
     /// The scenario continues, or is about to.
     pub const OVER: u16 = 3;
 }
+
+/// For [`cell::ROUNDS`]: no end. The number of the round begins again at 0. Only `dirty_flag` and
+/// `serve` of the planted bugs know it.
+pub const ENDLESS: u16 = u16::MAX;
 
 /// The scenario has not ended.
 pub const RUNNING: u16 = 0;

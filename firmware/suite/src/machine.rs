@@ -27,6 +27,10 @@ pub use crate::switch::software as pendsv;
 #[cfg(target_arch = "riscv32")]
 pub use nv_rtos::riscv::software as kernel_pendsv;
 
+/// What an MSP430's vectors have for the switch of threads of the kernel.
+#[cfg(target_arch = "msp430")]
+pub use nv_rtos::msp430::ta0_a1 as kernel_pendsv;
+
 /// The failure model of this machine's memory.
 #[cfg(target_arch = "msp430")]
 pub type Model = nvmem::InOrder16;

@@ -15,7 +15,7 @@
 //! - the producer is at most two turns ahead;
 //! - when both have ended, the queue is empty and the semaphore has two.
 //!
-//! There is a port for some machines: see [`runs_on`](crate::abi::runs_on).
+//! On a host there are no interrupts, and no port: the kernel's own tests run there.
 
 use crate::{Group, Mapped, Scenario};
 
@@ -41,8 +41,8 @@ pub const fn costs_group<M: Mapped>() -> Group<M> {
     }
 }
 
-/// The argument of a planted bug, on a Cortex-M: a timer's handler that forgets a register of the
-/// thread that it interrupts.
+/// The argument of a planted bug: a timer's handler that forgets a register of the thread that it
+/// interrupts.
 pub(crate) const REGISTER_LOST: u16 = 25;
 /// A turn is told before it is committed.
 pub(crate) const TOLD: u16 = 26;
@@ -55,19 +55,25 @@ const BYTES: usize = 1024;
 mod costs;
 
 /// Where there is a port.
-#[cfg(all(
-    target_os = "none",
-    any(target_abi = "eabihf", target_arch = "riscv32")
+#[cfg(any(
+    target_arch = "msp430",
+    all(
+        target_os = "none",
+        any(target_abi = "eabihf", target_arch = "riscv32")
+    )
 ))]
 mod machine {
-    #[cfg(target_arch = "arm")]
-    use super::REGISTER_LOST;
-    use super::{TOLD, UNMASKED};
+    use super::{REGISTER_LOST, TOLD, UNMASKED};
     use crate::abi::cell;
     use crate::{Mapped, Scene, check, machine, ok};
     use core::arch::asm;
+    #[cfg(not(target_arch = "arm"))]
+    use core::arch::naked_asm;
+    use core::ops::Range;
     #[cfg(target_arch = "arm")]
     use nv_rtos::cortex_m::{Cortex as Core, Masked, Stack, systick as tick};
+    #[cfg(target_arch = "msp430")]
+    use nv_rtos::msp430::{Masked, Msp430 as Core, Stack, tick};
     use nv_rtos::pmem_tx::{Preempted, Section};
     #[cfg(target_arch = "riscv32")]
     use nv_rtos::riscv::{Hart as Core, Masked, Stack, tick};
@@ -76,12 +82,15 @@ mod machine {
     /// The mailbox's cells: how many turns of each thread are committed.
     const SENT: u16 = 0;
     const RECEIVED: u16 = 1;
+    /// How many turns, if nobody asks for more.
+    const ROUNDS: u16 = 3;
 
     type Here = Scene<'static, machine::Model>;
 
     /// The port's section, unless a planted bug wants another one.
     enum Sections {}
     // SAFETY: the port's section.
+    #[cfg(not(target_arch = "msp430"))]
     unsafe impl Section for Sections {
         #[inline(always)]
         fn with<R>(f: impl FnOnce() -> R) -> R {
@@ -89,6 +98,22 @@ mod machine {
                 UNMASKED => less_urgent(f),
                 _ => Masked::with(f),
             }
+        }
+    }
+    // SAFETY: the port's section. There is the code of `f` once: the image would be too large.
+    #[cfg(target_arch = "msp430")]
+    unsafe impl Section for Sections {
+        #[inline(always)]
+        fn with<R>(f: impl FnOnce() -> R) -> R {
+            let status: u16;
+            // SAFETY: reads SR.
+            unsafe { asm!("mov r2, {0}", out(reg) status) };
+            Masked::with(|| {
+                let open = unmask(status);
+                let r = f();
+                mask(open);
+                r
+            })
         }
     }
 
@@ -104,6 +129,32 @@ mod machine {
             asm!("csrs mie, {0}", in(reg) before & SOFTWARE);
             r
         }
+    }
+
+    /// A planted bug: in a section that has masked interrupts, enables them, and masks that of
+    /// TA0CCTL1.
+    #[cfg(target_arch = "msp430")]
+    #[inline(never)]
+    fn unmask(status: u16) -> u16 {
+        const GIE: u16 = 8;
+        const CCIE: u16 = 0x10;
+        if status & GIE == 0 || Here::anywhere().argument() != UNMASKED {
+            return 0;
+        }
+        // SAFETY: CCIE of TA0CCTL1, whose other bits stay; interrupts were enabled.
+        unsafe {
+            let before: u16;
+            asm!("mov &0x0344, {0}", "bic #0x10, &0x0344", "eint", "nop", out(reg) before);
+            before & CCIE
+        }
+    }
+
+    /// The end of such a section: as it was.
+    #[cfg(target_arch = "msp430")]
+    #[inline(never)]
+    fn mask(open: u16) {
+        // SAFETY: as above.
+        unsafe { asm!("dint", "nop", "bis {0}, &0x0344", in(reg) open) }
     }
 
     /// A planted bug: masks PendSV, and nothing that is more urgent.
@@ -135,6 +186,19 @@ mod machine {
         }
     }
 
+    /// Whether a thread's last turn checks what is left. Elsewhere a step does, behind the loop: the
+    /// code of both does not fit into an MSP430's memory.
+    const LAST_TURN: bool = cfg!(target_arch = "msp430");
+
+    /// The turns of a thread's loop, and the one that checks.
+    fn all(turns: u32) -> Range<u32> {
+        0..turns + u32::from(LAST_TURN)
+    }
+
+    fn is_last(i: u32) -> bool {
+        LAST_TURN && i == u32::from(Here::anywhere().rounds(ROUNDS))
+    }
+
     /// A thread begins a turn: so many are committed.
     fn tell(of: u16, done: u32) {
         let scene = Here::anywhere();
@@ -146,9 +210,16 @@ mod machine {
     }
 
     fn produce(th: &mut Thread<Plan, u32>, turns: u32) -> Result<(), Error> {
-        th.each_step(0..turns, (), |sys, count, i, ()| {
+        th.each_step(all(turns), (), |sys, count, i, ()| {
             tell(SENT, i);
             let scene = Here::anywhere();
+            if is_last(i) {
+                ROOM.take(sys)?;
+                ROOM.take(sys)?;
+                check!(scene, !ROOM.try_take(sys)?);
+                check!(scene, QUEUE.try_receive(sys)?.is_none());
+                return Ok(());
+            }
             check!(scene, *count.get(sys) == i);
             check!(scene, i <= u32::from(scene.read_cell(RECEIVED)) + 3);
             ROOM.take(sys)?;
@@ -160,6 +231,9 @@ mod machine {
             Ok(())
         })?;
         tell(SENT, turns);
+        if LAST_TURN {
+            return Ok(());
+        }
         th.join(Plan::consumer())?;
         let left = th.step((), |sys, _, ()| {
             ROOM.take(sys)?;
@@ -172,10 +246,20 @@ mod machine {
         Ok(())
     }
 
+    /// Whether so many messages have this sum.
+    fn is_sum(turns: u32, sum: u32) -> bool {
+        let all = turns.wrapping_mul(turns.wrapping_sub(1)) / 2;
+        turns > 1000 || sum == all.wrapping_mul(3)
+    }
+
     fn consume(th: &mut Thread<Plan, [u32; 2]>, turns: u32) -> Result<(), Error> {
-        th.each_step(0..turns, (), |sys, sum, i, ()| {
+        th.each_step(all(turns), (), |sys, sum, i, ()| {
             tell(RECEIVED, i);
             let scene = Here::anywhere();
+            if is_last(i) {
+                check!(scene, is_sum(i, sum.get(sys)[1]));
+                return Ok(());
+            }
             let [n, not] = QUEUE.receive(sys)?;
             check!(scene, n == i && not == !i);
             check!(scene, i <= u32::from(scene.read_cell(SENT)));
@@ -185,35 +269,70 @@ mod machine {
             ROOM.give(sys)
         })?;
         tell(RECEIVED, turns);
+        if LAST_TURN {
+            return Ok(());
+        }
         let sum = th.step((), |sys, sum, ()| Ok(sum.get(sys)[1]))?;
-        let all = turns.wrapping_mul(turns.wrapping_sub(1)) / 2;
-        check!(Here::anywhere(), turns > 1000 || sum == all.wrapping_mul(3));
+        check!(Here::anywhere(), is_sum(turns, sum));
         Ok(())
     }
 
     fn on_tick() {
-        #[cfg(target_arch = "arm")]
-        if Here::anywhere().argument() == REGISTER_LOST {
-            // SAFETY: a planted bug. The core has stacked r0 of the interrupted thread there.
-            unsafe {
-                let frame: *mut u32;
-                asm!("mrs {0}, psp", out(reg) frame);
-                frame.write_volatile(frame.read_volatile() ^ 1);
-            }
+        tick();
+    }
+
+    /// A planted bug: the core has stacked r0 of the interrupted thread, and it is changed there.
+    #[cfg(target_arch = "arm")]
+    fn on_tick_lost() {
+        // SAFETY: that is where it is.
+        unsafe {
+            let frame: *mut u32;
+            asm!("mrs {0}, psp", out(reg) frame);
+            frame.write_volatile(frame.read_volatile() ^ 1);
         }
         tick();
     }
 
-    /// Bytes of a thread's stack: on a RISC-V core handlers run there, too.
+    /// A planted bug: changes a register that a function must keep.
+    #[cfg(target_arch = "riscv32")]
+    #[unsafe(naked)]
+    extern "C" fn lost() {
+        naked_asm!(
+            "addi sp, sp, -16",
+            "sw ra, 0(sp)",
+            "call {tick}",
+            "lw ra, 0(sp)",
+            "addi sp, sp, 16",
+            "xori s0, s0, 1",
+            "ret",
+            tick = sym tick,
+        )
+    }
+
+    /// A planted bug: changes a register that a function must keep.
+    #[cfg(target_arch = "msp430")]
+    #[unsafe(naked)]
+    extern "C" fn lost() {
+        naked_asm!("call #{tick}", "xor #1, r10", "ret", tick = sym tick)
+    }
+
+    #[cfg(not(target_arch = "arm"))]
+    fn on_tick_lost() {
+        lost()
+    }
+
+    /// Bytes of a thread's stack: handlers run there, too, but not on a Cortex-M.
     const STACK: usize = if cfg!(target_arch = "arm") {
         2048
-    } else {
+    } else if cfg!(target_arch = "riscv32") {
         4096
+    } else {
+        1536
     };
 
     pub(super) fn handover<M: Mapped>(scene: &mut Scene<'_, M>) {
         let region = scene.region_as::<Fram>();
-        let turns = scene.rounds(3).into();
+        let turns = scene.rounds(ROUNDS).into();
         let (kernel, mut threads) = ok!(scene, Plan::open(region));
         let (places, _) = ok!(scene, threads.share());
         let mut stacks = [const { Stack::<STACK>::NEW }; 2];
@@ -225,11 +344,19 @@ mod machine {
             |th| produce(th, turns),
             |th| consume(th, turns),
         );
-        machine::on_tick(on_tick);
+        machine::on_tick(match scene.argument() {
+            REGISTER_LOST => on_tick_lost,
+            _ => on_tick,
+        });
         // SAFETY: start-up leaves them disabled if there is no timer.
         #[cfg(target_arch = "riscv32")]
         unsafe {
             asm!("csrsi mstatus, 8")
+        };
+        // SAFETY: start-up leaves them disabled if there is no timer.
+        #[cfg(target_arch = "msp430")]
+        unsafe {
+            asm!("nop", "eint", "nop")
         };
         scene.write_cell(cell::OPEN - cell::OWN, 1);
         let ran = port.run(&kernel, None);
@@ -242,9 +369,12 @@ mod machine {
 }
 
 /// Where there is none.
-#[cfg(not(all(
-    target_os = "none",
-    any(target_abi = "eabihf", target_arch = "riscv32")
+#[cfg(not(any(
+    target_arch = "msp430",
+    all(
+        target_os = "none",
+        any(target_abi = "eabihf", target_arch = "riscv32")
+    )
 )))]
 mod machine {
     use crate::{Mapped, Scene};
