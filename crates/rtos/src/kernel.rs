@@ -338,29 +338,29 @@ impl<S: System> State<'_, S> {
         }
     }
 
-    /// Notes that a thread holds a mutex, or is to.
+    /// Notes that a thread holds a mutex, or is to. Whether it held it before.
     #[inline]
-    fn hold(&mut self, t: usize, object: u8) -> Result<(), pmem_tx::Error> {
+    fn hold(&mut self, t: usize, object: u8) -> Result<bool, pmem_tx::Error> {
         let c = self.control(t);
-        if c.held != 0 && c.hold(object).is_some() {
-            return Err(abort(code::LOCKED));
-        }
+        let again = c.held != 0 && c.hold(object).is_some();
         let h = c.holds.get_mut(usize::from(c.held));
         *h.ok_or(abort(code::LOCKS))? = object;
         c.used &= !(1 << c.held);
         c.held += 1;
-        Ok(())
+        Ok(again)
     }
 
-    /// Notes that a thread does not hold a mutex any more.
+    /// Notes that a thread gives a mutex back, as often as it has locked it. Whether it still
+    /// holds it.
     #[inline]
-    fn let_go(&mut self, t: usize, object: u8) {
+    fn let_go(&mut self, t: usize, object: u8) -> bool {
         let c = self.control(t);
         let last = c.held.saturating_sub(1);
         if c.holds.get(usize::from(last)) != Some(&object) {
             c.make_last(object);
         }
         c.held = last;
+        last != 0 && c.hold(object).is_some() && !planted!("nv-rtos/inner-unlock-gives-back")
     }
 
     /// Whether the `i`-th lock that a replay has come to was given back in an earlier life.
@@ -963,7 +963,9 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn lock(&self, object: u8) -> Result<(), Error> {
         let me = self.me;
         let done = self.kernel.section(|s| {
-            s.hold(me, object)?;
+            if s.hold(me, object)? && !planted!("nv-rtos/inner-lock-waits") {
+                return Ok(true);
+            }
             let live = s.control(me).live || planted!("nv-rtos/lock-taken-in-replay");
             Ok::<_, pmem_tx::Error>(!live || s.try_lock(me, object))
         })?;
@@ -986,7 +988,9 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn unlock(&self, object: u8) {
         let me = self.me;
         self.kernel.section(|s| {
-            s.let_go(me, object);
+            if s.let_go(me, object) {
+                return;
+            }
             let live = s.control(me).live;
             match s.object(object) {
                 // In a replay, others wait until the thread is live.

@@ -48,7 +48,7 @@ pub const THREADS_MAX: usize = 8;
 /// The most words of objects that one step changes: one for a semaphore or an event group, one for
 /// each message.
 pub const OPERATIONS_MAX: usize = 8;
-/// The most mutexes that a thread holds at a time.
+/// The most locks that a thread has at a time. A mutex that it has locked twice counts twice.
 pub const LOCKS_MAX: usize = 4;
 
 /// For [`system!`].

@@ -181,14 +181,15 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         self.sys().join(thread.number)
     }
 
-    /// Locks a mutex; waits until no other thread has it. The guard gives it back.
+    /// Locks a mutex; waits until no other thread has it. The guard gives it back. A thread that
+    /// has it may lock it again, without waiting; it then has as many guards of it.
     ///
     /// **Power loss**: a thread that has committed anything under the lock has it again in the next
     /// life, before any other thread gets it. If it had given it back and another thread has
     /// committed under it since, it does not lock it again; what it does between its last commit
     /// and the end of the lock, it then does again without it. **Cost**: no store; the first commit
     /// under the lock stores one word more, if another thread has had it before. **Errors**:
-    /// [`code::LOCKED`](crate::code), [`code::LOCKS`](crate::code).
+    /// [`code::LOCKS`](crate::code).
     pub fn lock(&mut self, mutex: &Mutex<S>) -> Result<Guard<'k, 'm, S>, Error> {
         let (object, sys) = (mutex.object(), self.sys());
         sys.lock(object)?;

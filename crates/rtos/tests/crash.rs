@@ -61,6 +61,8 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     mutex, "programs/mutex.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    recursive, "programs/recursive.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     events, "programs/events.rs":
         [in_order_32 = InOrder32, 6; buffered_16 = Buffered16, 4]
     fails, "programs/fails.rs":
@@ -122,6 +124,12 @@ fn queue_program() {
 fn mutex_program() {
     campaign!(mutex::in_order_32, 2);
     campaign!(mutex::buffered_16, 2);
+}
+
+#[test]
+fn recursive_program() {
+    campaign!(recursive::in_order_32, 1, 1);
+    campaign!(recursive::buffered_16, 2);
 }
 
 #[test]
