@@ -67,4 +67,6 @@ pub mod code {
     pub const DAMAGED: u16 = 0xff04;
     /// The thread that was joined has ended with an error.
     pub const FAILED: u16 = 0xff05;
+    /// The thread that was joined is [parked](crate::Kernel::parked).
+    pub const PARKED: u16 = 0xff06;
 }

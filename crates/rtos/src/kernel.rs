@@ -429,14 +429,14 @@ impl<S: System> State<'_, S> {
     #[inline(never)]
     fn settle_part(&mut self, t: usize) -> Result<(), TagError> {
         let most = tags::max_unswept::<S>();
-        let part = S::END.word.div_ceil(most);
+        let part = tags::staged::<S>().div_ceil(most);
         let first = self.control(t).unsettled;
         if !planted!("nv-rtos/no-sweep") {
             self.store.settle(first, part, t as u32)?;
         }
         let next = first + part;
         let c = self.control(t);
-        (c.unsettled, c.numbers) = if next < S::END.word {
+        (c.unsettled, c.numbers) = if next < tags::staged::<S>() {
             (next, 1)
         } else {
             (0, most)
@@ -681,8 +681,8 @@ pub struct Kernel<'m, S: System> {
 
 impl<'m, S: System> Kernel<'m, S> {
     /// Bytes of the kernel's part of the region.
-    pub(crate) const BYTES: usize =
-        Superblock::BYTES + tags::bytes::<S::Model>(S::END.word as usize, S::END.slots as usize);
+    pub(crate) const BYTES: usize = Superblock::BYTES
+        + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
     /// Opens the kernel's part of the region. `numbers` are those of the threads' last commits.
     pub(crate) fn open(
@@ -696,7 +696,7 @@ impl<'m, S: System> Kernel<'m, S> {
             fingerprint: fingerprint::<S>(),
             params: [
                 seq_bits.into(),
-                S::END.word.into(),
+                tags::all::<S>().into(),
                 S::END.slots,
                 0,
                 0,
@@ -754,7 +754,9 @@ impl<'m, S: System> Kernel<'m, S> {
             let c = state.control(t);
             c.level = (0..spec.priority).filter(|p| lower(*p)).count() as u8;
             c.numbers = tags::max_unswept::<S>();
-            state.ready(t);
+            if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {
+                state.ready(t);
+            }
         }
         Ok(Kernel {
             state: RefCell::new(state),
@@ -770,7 +772,10 @@ impl<'m, S: System> Kernel<'m, S> {
     /// Starts the system: switches to the first thread. The machine calls it once, when all threads
     /// are made.
     pub fn start(&self, port: &dyn Port) {
-        self.section(|s| s.reschedule(port));
+        self.section(|s| {
+            s.watch(port);
+            s.reschedule(port);
+        });
     }
 
     /// The time of the timer has come. The machine calls it in the timer's handler.
@@ -940,11 +945,10 @@ impl<'m, S: System> Sys<'_, 'm, S> {
 
     /// Waits until a thread has ended.
     pub(crate) fn join(&self, thread: usize) -> Result<(), Error> {
-        let ended = self.wait(AN_END, u64::MAX, |s| {
-            Ok(s.thread(thread).and_then(|c| c.ended))
-        });
+        let ended = self.wait(AN_END, u64::MAX, |s| Ok(s.stopped(thread)));
         match ended? {
             Some(Ok(())) => Ok(()),
+            Some(Err(e @ Error::Aborted(code::PARKED))) => Err(e),
             _ => Err(Error::Aborted(code::FAILED)),
         }
     }
@@ -1076,6 +1080,7 @@ impl<S: System> Token for Sys<'_, '_, S> {
             s.tell_commit(self.port);
             let woke = s.control(me).len != 0 && s.apply(me, stamp);
             let done = commit.store();
+            s.progressed(me);
             if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
                 s.reschedule(self.port);
             }

@@ -10,6 +10,7 @@
 ))]
 #[allow(unsafe_code)]
 mod bare;
+mod control;
 #[cfg(all(feature = "cortex-m", target_arch = "arm", target_os = "none"))]
 #[allow(unsafe_code)]
 pub mod cortex_m;
@@ -40,7 +41,7 @@ pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
 #[cfg(feature = "instrument")]
 pub use port::Event;
 pub use port::{Port, Spawn};
-pub use system::{System, ThreadId, ThreadSpec};
+pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 
 /// The most threads of a system.

@@ -86,6 +86,8 @@ pub struct Control {
     pub used: u8,
     /// For what it waits, if it does.
     pub waits_for: u8,
+    /// The end of its last number at the boot.
+    pub number: u8,
     /// Their objects.
     pub holds: [u8; LOCKS_MAX],
     pub operations: [Operation; OPERATIONS_MAX],
@@ -194,6 +196,7 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             len: 0,
             held: 0,
             waits_for: NOTHING,
+            number: 0,
             used: 0,
             holds: [NOTHING; LOCKS_MAX],
             operations: [Operation {

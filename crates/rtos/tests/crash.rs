@@ -75,6 +75,8 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     mq, "programs/mq.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    lives, "programs/lives.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 7]
     em, "programs/em.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
 }
@@ -130,6 +132,12 @@ fn mutex_program() {
 fn recursive_program() {
     campaign!(recursive::in_order_32, 1, 1);
     campaign!(recursive::buffered_16, 2);
+}
+
+#[test]
+fn lives_program() {
+    campaign!(lives::in_order_32, 1);
+    campaign!(lives::buffered_16, 1);
 }
 
 #[test]
