@@ -28,8 +28,8 @@
 //!
 //! **The cut.** At the end of a boot every stack that is left is dropped like RAM: no destructor
 //! runs. Invariant "Threads end with their boot": a stack is resumed only inside the call of
-//! `World::threads` that made it, which returns when all of its threads have ended. So what they
-//! borrow outlives them.
+//! `World::threads` that made it, which returns when all of its threads have ended or were
+//! abandoned. So what they borrow outlives them.
 
 use crate::coroutine::{Coroutine, CoroutineResult, DefaultStack};
 use crate::observe::Recorder;
@@ -186,6 +186,11 @@ impl Scheduler {
         d.queue.clear();
         let controls = std::mem::take(&mut d.controls);
         drop(d);
+        self.drop_stacks(controls);
+    }
+
+    /// Drops stacks like RAM. What has ended has none.
+    fn drop_stacks(&self, controls: Vec<Control>) {
         for c in controls {
             let Some(mut stack) = c.stack else { continue };
             if !stack.done() {
@@ -749,6 +754,24 @@ impl<'scope, 'env> Threads<'scope, 'env> {
         self.switch();
     }
 
+    /// Ends a thread where it is. Its stack is dropped like RAM when all threads have ended: no
+    /// destructor runs. For a kernel under test that aborts a thread, and for a power cut at an
+    /// instant that the test chooses: abandon all threads.
+    ///
+    /// If the running thread is abandoned in a critical section or in a handler, it stops at the
+    /// end of that.
+    pub fn abandon(&self, thread: Thread) {
+        {
+            let d = &mut *self.data();
+            let c = d.control(thread.0);
+            if c.status != Status::Ended {
+                c.status = Status::Ended;
+                d.queue.retain(|t| *t != thread.0);
+            }
+        }
+        self.switch();
+    }
+
     /// Lets the other threads of this priority run first.
     pub fn yield_now(&self) {
         self.wait("yield", |d, t| {
@@ -889,12 +912,15 @@ impl Recorder {
         std::mem::forget(unwound);
         preempt::set_running(before);
         self.3.running.set(false);
-        let handlers = {
+        let (controls, handlers) = {
             let d = &mut *self.3.data.borrow_mut();
             d.current = None;
-            d.controls.clear();
-            std::mem::take(&mut d.handlers)
+            (
+                std::mem::take(&mut d.controls),
+                std::mem::take(&mut d.handlers),
+            )
         };
+        self.3.drop_stacks(controls);
         // What a handler owns may ask the clock while it is dropped.
         drop(handlers);
     }

@@ -283,6 +283,44 @@ fn no_destructor_of_a_stack_runs_at_a_cut() {
 }
 
 #[test]
+fn an_abandoned_thread_is_left_where_it_is() {
+    fn program(nv: Region<'_, InOrder32>, world: &World<'_, ()>) {
+        let nv = &nv;
+        put(nv, 0, 0);
+        let drops = Cell::new(0);
+        struct Guard<'a>(&'a Cell<u32>);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+            }
+        }
+        let guards = &drops;
+        world.threads(|t| {
+            let waits = t.spawn("waits", 1, || {
+                let _guard = Guard(guards);
+                put(nv, 0, 1);
+                t.park();
+                put(nv, 0, 2);
+            });
+            t.spawn("abandons", 0, move || {
+                let _guard = Guard(guards);
+                t.abandon(waits);
+                t.unpark(waits);
+                masked(|| {
+                    t.abandon(t.current());
+                    put(nv, 4, 3);
+                });
+                put(nv, 4, 4);
+            });
+        });
+        // All have ended, and those that are left do not unwind.
+        assert!(cfg!(miri) || drops.get() == 0);
+        assert_eq!((get(nv, 0), get(nv, 4)), (1, 3));
+    }
+    toy(program).run();
+}
+
+#[test]
 fn an_interrupt_comes_at_any_point() {
     fn program(nv: Region<'_, InOrder32>, world: &World<'_, ()>) {
         put(&nv, 0, 0);

@@ -168,9 +168,9 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
         }
     }
 
-    /// Runs the threads of a system until all have ended. The timer ticks each `period`: cycles on
-    /// a Cortex-M, ticks of its machine timer on a RISC-V core, cycles of SMCLK on an MSP430. If
-    /// there is no number, the program calls the tick itself.
+    /// Runs the threads of a system until each has ended or is parked. The timer ticks each
+    /// `period`: cycles on a Cortex-M, ticks of its machine timer on a RISC-V core, cycles of SMCLK
+    /// on an MSP430. If there is no number, the program calls the tick itself.
     ///
     /// Whether it did: not in a handler, on a process stack, or while another system runs.
     ///
@@ -183,7 +183,7 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
         core_of::start(period);
         kernel.start(&Core);
         let idle = || {
-            let ended = (0..T).all(|t| kernel.ended(t).is_some());
+            let ended = kernel.is_over();
             if !ended {
                 // An interrupt that is masked ends it, too.
                 core_of::wait();

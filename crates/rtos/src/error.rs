@@ -61,12 +61,12 @@ pub mod code {
     /// A step has more than [`OPERATIONS_MAX`](crate::OPERATIONS_MAX) kernel operations on
     /// different words.
     pub const TOO_MANY: u16 = 0xff01;
-    /// The mutex is locked by this thread already.
-    pub const LOCKED: u16 = 0xff02;
-    /// The thread holds [`LOCKS_MAX`](crate::LOCKS_MAX) mutexes already.
+    /// The thread has [`LOCKS_MAX`](crate::LOCKS_MAX) locks already.
     pub const LOCKS: u16 = 0xff03;
     /// A kernel word or a message on the medium is damaged.
     pub const DAMAGED: u16 = 0xff04;
     /// The thread that was joined has ended with an error.
     pub const FAILED: u16 = 0xff05;
+    /// The thread that was joined is [parked](crate::Kernel::parked).
+    pub const PARKED: u16 = 0xff06;
 }

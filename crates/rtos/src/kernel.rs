@@ -348,29 +348,29 @@ impl<S: System> State<'_, S> {
         }
     }
 
-    /// Notes that a thread holds a mutex, or is to.
+    /// Notes that a thread holds a mutex, or is to. Whether it held it before.
     #[inline]
-    fn hold(&mut self, t: usize, object: u8) -> Result<(), pmem_tx::Error> {
+    fn hold(&mut self, t: usize, object: u8) -> Result<bool, pmem_tx::Error> {
         let c = self.control(t);
-        if c.held != 0 && c.hold(object).is_some() {
-            return Err(abort(code::LOCKED));
-        }
+        let again = c.held != 0 && c.hold(object).is_some();
         let h = c.holds.get_mut(usize::from(c.held));
         *h.ok_or(abort(code::LOCKS))? = object;
         c.used &= !(1 << c.held);
         c.held += 1;
-        Ok(())
+        Ok(again)
     }
 
-    /// Notes that a thread does not hold a mutex any more.
+    /// Notes that a thread gives a mutex back, as often as it has locked it. Whether it still
+    /// holds it.
     #[inline]
-    fn let_go(&mut self, t: usize, object: u8) {
+    fn let_go(&mut self, t: usize, object: u8) -> bool {
         let c = self.control(t);
         let last = c.held.saturating_sub(1);
         if c.holds.get(usize::from(last)) != Some(&object) {
             c.make_last(object);
         }
         c.held = last;
+        last != 0 && c.hold(object).is_some() && !planted!("nv-rtos/inner-unlock-gives-back")
     }
 
     /// Whether the `i`-th lock that a replay has come to was given back in an earlier life.
@@ -439,14 +439,14 @@ impl<S: System> State<'_, S> {
     #[inline(never)]
     fn settle_part(&mut self, t: usize) -> Result<(), TagError> {
         let most = tags::max_unswept::<S>();
-        let part = S::END.word.div_ceil(most);
+        let part = tags::staged::<S>().div_ceil(most);
         let first = self.control(t).unsettled;
         if !planted!("nv-rtos/no-sweep") {
             self.store.settle(first, part, t as u32)?;
         }
         let next = first + part;
         let c = self.control(t);
-        (c.unsettled, c.numbers) = if next < S::END.word {
+        (c.unsettled, c.numbers) = if next < tags::staged::<S>() {
             (next, 1)
         } else {
             (0, most)
@@ -705,8 +705,8 @@ pub struct Kernel<'m, S: System> {
 
 impl<'m, S: System> Kernel<'m, S> {
     /// Bytes of the kernel's part of the region.
-    pub(crate) const BYTES: usize =
-        Superblock::BYTES + tags::bytes::<S::Model>(S::END.word as usize, S::END.slots as usize);
+    pub(crate) const BYTES: usize = Superblock::BYTES
+        + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
     /// Opens the kernel's part of the region. `numbers` are those of the threads' last commits.
     pub(crate) fn open(
@@ -715,7 +715,7 @@ impl<'m, S: System> Kernel<'m, S> {
     ) -> Result<Self, OpenError> {
         let mut params = [0; 8];
         params[param::SEQ_BITS] = S::TABLE.seq_bits.into();
-        params[param::WORDS] = S::END.word.into();
+        params[param::WORDS] = tags::all::<S>().into();
         params[param::SLOTS] = S::END.slots;
         params[param::UNIT] = size_of::<<S::Model as Model>::Unit>() as u32;
         let mine = Superblock {
@@ -773,7 +773,9 @@ impl<'m, S: System> Kernel<'m, S> {
             let c = state.control(t);
             c.level = (0..spec.priority).filter(|p| lower(*p)).count() as u8;
             c.numbers = tags::max_unswept::<S>();
-            state.ready(t);
+            if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {
+                state.ready(t);
+            }
         }
         Ok(Kernel {
             state: RefCell::new(state),
@@ -789,7 +791,10 @@ impl<'m, S: System> Kernel<'m, S> {
     /// Starts the system: switches to the first thread. The machine calls it once, when all threads
     /// are made.
     pub fn start(&self, port: &dyn Port) {
-        self.section(|s| s.reschedule(port));
+        self.section(|s| {
+            s.watch(port);
+            s.reschedule(port);
+        });
     }
 
     /// The time of the timer has come. The machine calls it in the timer's handler.
@@ -959,11 +964,10 @@ impl<'m, S: System> Sys<'_, 'm, S> {
 
     /// Waits until a thread has ended.
     pub(crate) fn join(&self, thread: usize) -> Result<(), Error> {
-        let ended = self.wait(AN_END, u64::MAX, |s| {
-            Ok(s.thread(thread).and_then(|c| c.ended))
-        });
+        let ended = self.wait(AN_END, u64::MAX, |s| Ok(s.stopped(thread)));
         match ended? {
             Some(Ok(())) => Ok(()),
+            Some(Err(e @ Error::Aborted(code::PARKED))) => Err(e),
             _ => Err(Error::Aborted(code::FAILED)),
         }
     }
@@ -982,7 +986,9 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn lock(&self, object: u8) -> Result<(), Error> {
         let me = self.me;
         let done = self.kernel.section(|s| {
-            s.hold(me, object)?;
+            if s.hold(me, object)? && !planted!("nv-rtos/inner-lock-waits") {
+                return Ok(true);
+            }
             let live = s.control(me).live || planted!("nv-rtos/lock-taken-in-replay");
             Ok::<_, pmem_tx::Error>(!live || s.try_lock(me, object))
         })?;
@@ -1005,7 +1011,9 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn unlock(&self, object: u8) {
         let me = self.me;
         self.kernel.section(|s| {
-            s.let_go(me, object);
+            if s.let_go(me, object) {
+                return;
+            }
             let live = s.control(me).live;
             match s.object(object) {
                 // In a replay, others wait until the thread is live.
@@ -1091,6 +1099,7 @@ impl<S: System> Token for Sys<'_, '_, S> {
             s.tell_commit(self.port);
             let woke = s.control(me).len != 0 && s.apply(me, stamp);
             let done = commit.store();
+            s.progressed(me);
             if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
                 s.reschedule(self.port);
             }

@@ -19,6 +19,7 @@
 ))]
 #[allow(unsafe_code)]
 mod bare;
+mod control;
 #[cfg(all(feature = "cortex-m", target_arch = "arm", target_os = "none"))]
 #[allow(unsafe_code)]
 pub mod cortex_m;
@@ -57,7 +58,7 @@ pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
 #[cfg(feature = "instrument")]
 pub use port::Event;
 pub use port::{Port, Spawn};
-pub use system::{System, ThreadId, ThreadSpec};
+pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 
 /// The most threads of a system.
@@ -65,7 +66,7 @@ pub const THREADS_MAX: usize = 8;
 /// The most words of objects that one step changes: one for a semaphore or an event group, one for
 /// each message.
 pub const OPERATIONS_MAX: usize = 8;
-/// The most mutexes that a thread holds at a time.
+/// The most locks that a thread has at a time. A mutex that it has locked twice counts twice.
 pub const LOCKS_MAX: usize = 4;
 
 /// For [`system!`].

@@ -366,6 +366,8 @@ impl<S: System> Events<S> {
 /// A mutex of the system `S`. A thread [locks](crate::Thread::lock) it outside of steps, and runs
 /// steps while it has it.
 ///
+/// The holder may lock it again: it is free when it was given back as often as it was locked.
+///
 /// Who waits for it lends the holder its priority. A power cut does not open it: the holder's
 /// first commit under the lock stores who it is, and after the next boot no other thread gets it
 /// before the holder has replayed to where it was.

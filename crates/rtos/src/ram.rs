@@ -79,12 +79,15 @@ pub struct Control {
     pub reads: bool,
     /// How many operations.
     pub len: u8,
-    /// How many mutexes it holds; in a replay it has come to them, and locks them when it is live.
+    /// How many locks it has, of one mutex maybe several; in a replay it has come to them, and
+    /// locks them when it is live.
     pub held: u8,
     /// A bit for each of them: a call was made under it, so a record was, or will be.
     pub used: u8,
     /// For what it waits, if it does.
     pub waits_for: u8,
+    /// The end of its last number at the boot.
+    pub number: u8,
     /// Their objects.
     pub holds: [u8; LOCKS_MAX],
     pub operations: [Operation; OPERATIONS_MAX],
@@ -116,15 +119,16 @@ impl Control {
     pub fn holds(&self) -> &[u8] {
         self.holds.get(..self.held.into()).unwrap_or(&[])
     }
+    /// The first lock of a mutex.
     #[inline(never)]
     pub fn hold(&self, object: u8) -> Option<usize> {
         self.holds().iter().position(|h| *h == object)
     }
-    /// Moves a mutex behind the others.
+    /// Moves a mutex behind the others; of those that it was locked several times, the last lock.
     #[cold]
     #[inline(never)]
     pub fn make_last(&mut self, object: u8) {
-        while let Some(at) = self.hold(object)
+        while let Some(at) = self.holds().iter().rposition(|h| *h == object)
             && at + 1 < usize::from(self.held)
         {
             self.holds.swap(at, at + 1);
@@ -192,6 +196,7 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             len: 0,
             held: 0,
             waits_for: NOTHING,
+            number: 0,
             used: 0,
             holds: [NOTHING; LOCKS_MAX],
             operations: [Operation {

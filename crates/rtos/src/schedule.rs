@@ -24,6 +24,12 @@ pub(crate) struct Schedule {
     sleepers: u8,
     /// Those that wait for the end of a thread.
     joiners: u8,
+    /// Those that have added nothing in this life, which has not counted against them; those that
+    /// a life has counted against; those that are parked. And how often the kernel has looked.
+    pub trying: u8,
+    pub stalled: u8,
+    pub parked: u8,
+    pub looks: u8,
     current: Option<u8>,
     /// The level of the thread that is first: the one whose turn it is there. It runs, or lends its
     /// place to the one that runs.
@@ -33,12 +39,12 @@ pub(crate) struct Schedule {
 }
 
 /// The bit of a thread.
-fn bit(t: usize) -> u8 {
+pub(crate) fn bit(t: usize) -> u8 {
     1 << (t % 8)
 }
 
 /// Calls `f` with each thread whose bit is set.
-fn each(mut bits: u8, mut f: impl FnMut(usize)) {
+pub(crate) fn each(mut bits: u8, mut f: impl FnMut(usize)) {
     while bits != 0 {
         f(bits.trailing_zeros() as usize);
         bits &= bits - 1;
@@ -77,7 +83,7 @@ impl<S: System> State<'_, S> {
     }
 
     /// Whether a thread is ready at its own priority.
-    fn is_ready(&self, t: usize) -> bool {
+    pub fn is_ready(&self, t: usize) -> bool {
         let level = self.thread(t).map_or(0, |c| c.level.into());
         let ready = self.ram.levels().get(level).map_or(0, |l| l.ready);
         ready & !self.schedule.lends & bit(t) != 0
@@ -95,9 +101,7 @@ impl<S: System> State<'_, S> {
         }
         if until != u64::MAX {
             self.schedule.sleepers |= bit(t);
-            if self.schedule.timer.is_none_or(|timer| until < timer) {
-                self.set_timer(Some(until), port);
-            }
+            self.set_timer_by(until, port);
         }
         if self.kind(object) == Some(Kind::Mutex) {
             self.schedule.lends |= bit(t);
@@ -171,7 +175,7 @@ impl<S: System> State<'_, S> {
 
     /// The time is `now`: makes the sleepers ready that are due, and sets the timer to the next.
     pub fn timer_due(&mut self, now: u64, port: &dyn Port) {
-        let (mut due, mut next) = (0, u64::MAX);
+        let (mut due, mut next) = (0, self.look(now));
         each(self.schedule.sleepers, |t| {
             let until = self.control(t).until;
             if until <= now {
@@ -195,7 +199,14 @@ impl<S: System> State<'_, S> {
         self.set_timer((next != u64::MAX).then_some(next), port);
     }
 
-    fn set_timer(&mut self, at: Option<u64>, port: &dyn Port) {
+    /// The timer is to be due at a time, if it is not before.
+    pub fn set_timer_by(&mut self, at: u64, port: &dyn Port) {
+        if self.schedule.timer.is_none_or(|timer| at < timer) {
+            self.set_timer(Some(at), port);
+        }
+    }
+
+    pub fn set_timer(&mut self, at: Option<u64>, port: &dyn Port) {
         self.schedule.timer = at;
         port.set_timer(at.map(|at| at.saturating_sub(self.base)));
     }

@@ -25,6 +25,8 @@ pub trait System: Sized + 'static {
     /// What the objects take.
     #[doc(hidden)]
     const END: Layout;
+    /// What threads may do with each other.
+    const CONTROL: ThreadControl = ThreadControl::NONE;
     /// The capacity of each thread's table of records. Its `seq_bits` are at most 13, on 16-bit
     /// units at most 8.
     const TABLE: Config;
@@ -39,6 +41,34 @@ pub struct ThreadSpec {
     pub name: &'static str,
     /// Of the threads that are ready, one of the highest priority runs.
     pub priority: u8,
+}
+
+/// What the threads of a [`System`] may do with each other, and what the kernel may do with them:
+/// the block `control` of [`system!`](crate::system!). What is not named there is off, and costs
+/// nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadControl {
+    /// A thread that adds nothing in so many long lives is parked: see
+    /// [`Kernel::parked`](crate::Kernel::parked). At most 7; 0: none is. **Cost**: a word for each
+    /// thread on the medium.
+    pub lives: u8,
+    /// After so many ticks a life is long.
+    pub ticks: u32,
+}
+
+impl ThreadControl {
+    /// Nothing of it.
+    pub const NONE: Self = ThreadControl { lives: 0, ticks: 0 };
+
+    /// The words of each thread whose changes belong to steps, and all of its words.
+    pub(crate) const fn words(&self) -> (u16, u16) {
+        (0, (self.lives != 0) as u16)
+    }
+
+    /// Whether a thread may stop without having ended.
+    pub(crate) const fn stops(&self) -> bool {
+        self.lives != 0
+    }
 }
 
 /// The kinds of objects.
@@ -149,6 +179,10 @@ pub(crate) fn fingerprint<S: System>() -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut add = |v: u64| hash = (hash.rotate_left(5) ^ v).wrapping_mul(0x100_0000_01b3);
     add(S::THREADS.len() as u64);
+    let (staged, all) = S::CONTROL.words();
+    if all != 0 {
+        add(u64::from(staged) << 8 | u64::from(all));
+    }
     for t in S::THREADS {
         t.name.bytes().for_each(|b| add(b.into()));
     }
@@ -226,6 +260,9 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// }
 /// ```
 ///
+/// A block `control { lives: 4, ticks: 1000 }` behind the threads turns on what
+/// [`ThreadControl`](crate::ThreadControl) has.
+///
 /// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
 /// functions `Blinky::open`, which opens the region at each boot, `Blinky::spawn`, which makes the
 /// threads, and `Blinky::BYTES`, the least length of a region's first part.
@@ -240,6 +277,7 @@ macro_rules! system {
         $(pool { $($pool:tt)* })?
         objects { $($objects:tt)* }
         threads { $($thread:ident($root:ty = $init:expr): $priority:expr;)+ }
+        $(control { $($may:ident: $value:expr),+ $(,)? })?
     ) => {
         $(#[$doc])*
         $vis enum $system {}
@@ -260,6 +298,11 @@ macro_rules! system {
             ];
             const OBJECTS: &'static [$crate::__private::ObjectSpec] = $system::__OBJECTS;
             const END: $crate::__private::Layout = $system::__END;
+            $(const CONTROL: $crate::ThreadControl = {
+                let mut control = $crate::ThreadControl::NONE;
+                $(control.$may = $value;)+
+                control
+            };)?
             const TABLE: $crate::Config = $crate::Config { $($table)* };
             const POOL: Option<$crate::pmem_tx::Config> =
                 $crate::pool_config!($({ $($pool)* })?);

@@ -64,6 +64,16 @@ pub(crate) const fn wide<M: Model>() -> bool {
     size_of::<M::Unit>() >= 4
 }
 
+/// The words that steps change: those of objects, and those of threads.
+pub(crate) const fn staged<S: System>() -> u16 {
+    S::END.word + S::THREADS.len() as u16 * S::CONTROL.words().0
+}
+
+/// All words.
+pub(crate) const fn all<S: System>() -> u16 {
+    S::END.word + S::THREADS.len() as u16 * S::CONTROL.words().1
+}
+
 /// How many numbers may lie between the settling of all words and the next.
 pub(crate) const fn max_unswept<S: System>() -> u16 {
     // At least 2, as there are 7 numbers or more; at most half of 2^16.
@@ -89,7 +99,7 @@ fn failed<R, E>(f: nv_replay::nvmem::OpenFailure<'_, R, E>) -> E {
 }
 
 impl<'m, S: System> Store<'m, S> {
-    const WORDS: usize = S::END.word as usize;
+    const WORDS: usize = all::<S>() as usize;
     /// How many are words, and how many cells.
     const EACH: [usize; 2] = if wide::<S::Model>() {
         [Self::WORDS, 0]

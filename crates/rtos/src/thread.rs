@@ -1,5 +1,6 @@
 //! A thread of the program.
 
+use crate::error::code;
 use crate::kernel::{Kernel, Sys};
 use crate::objects::Mutex;
 use crate::port::Port;
@@ -67,7 +68,13 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         if let Err(error) = sys.before_a_number() {
             return Err(StepError { error, args });
         }
-        self.rt.step_with(&sys, args, body)
+        let live = self.rt.is_live();
+        let done = self.rt.step_with(&sys, args, body);
+        if S::CONTROL.lives != 0 && live && done.is_err() {
+            // The error is a record.
+            sys.progressed();
+        }
+        done
     }
 
     /// Runs a step for each number of the range, with one store for each: see
@@ -111,8 +118,14 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        self.sys().before_a_number()?;
-        self.rt.record_with(read)
+        let sys = self.sys();
+        sys.before_a_number()?;
+        let live = self.rt.is_live();
+        let done = self.rt.record_with(read);
+        if S::CONTROL.lives != 0 && live && done.is_ok() {
+            sys.progressed();
+        }
+        done
     }
 
     /// Calls `f` with the thread's persistent objects; `None` during the replay. See
@@ -175,20 +188,35 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// Waits until another thread has ended.
     ///
     /// **Power loss**: the next life waits until it has ended again, which is as soon as it has
-    /// passed its records. **Cost**: stores nothing. **Errors**: [`code::FAILED`](crate::code) if
-    /// that thread has ended with an error.
+    /// passed its records. **Cost**: stores nothing. In a system whose threads may be parked, how
+    /// the wait ended is a record: each life gets the same. **Errors**: [`code::FAILED`]
+    /// if that thread has ended with an error; [`code::PARKED`] if it is parked.
+    #[track_caller]
     pub fn join(&mut self, thread: ThreadId<S>) -> Result<(), Error> {
-        self.sys().join(thread.number)
+        let sys = self.sys();
+        if !S::CONTROL.stops() {
+            return sys.join(thread.number);
+        }
+        let code = self.record_with(|| match sys.join(thread.number) {
+            Ok(()) => 0,
+            Err(Error::Aborted(code)) => code,
+            Err(_) => code::FAILED,
+        })?;
+        match code {
+            0 => Ok(()),
+            code => Err(Error::Aborted(code)),
+        }
     }
 
-    /// Locks a mutex; waits until no other thread has it. The guard gives it back.
+    /// Locks a mutex; waits until no other thread has it. The guard gives it back. A thread that
+    /// has it may lock it again, without waiting; it then has as many guards of it.
     ///
     /// **Power loss**: a thread that has committed anything under the lock has it again in the next
     /// life, before any other thread gets it. If it had given it back and another thread has
     /// committed under it since, it does not lock it again; what it does between its last commit
     /// and the end of the lock, it then does again without it. **Cost**: no store; the first commit
     /// under the lock stores one word more, if another thread has had it before. **Errors**:
-    /// [`code::LOCKED`](crate::code), [`code::LOCKS`](crate::code).
+    /// [`code::LOCKS`](crate::code).
     pub fn lock(&mut self, mutex: &Mutex<S>) -> Result<Guard<'k, 'm, S>, Error> {
         let (object, sys) = (mutex.object(), self.sys());
         sys.lock(object)?;

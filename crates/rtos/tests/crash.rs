@@ -66,6 +66,8 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     mutex, "programs/mutex.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    recursive, "programs/recursive.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     events, "programs/events.rs":
         [in_order_32 = InOrder32, 6; buffered_16 = Buffered16, 4]
     fails, "programs/fails.rs":
@@ -78,6 +80,8 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     mq, "programs/mq.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    lives, "programs/lives.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 7]
     em, "programs/em.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
 }
@@ -127,6 +131,18 @@ fn queue_program() {
 fn mutex_program() {
     campaign!(mutex::in_order_32, 2, 1);
     campaign!(mutex::buffered_16, 2, 1);
+}
+
+#[test]
+fn recursive_program() {
+    campaign!(recursive::in_order_32, 1, 1);
+    campaign!(recursive::buffered_16, 2);
+}
+
+#[test]
+fn lives_program() {
+    campaign!(lives::in_order_32, 1);
+    campaign!(lives::buffered_16, 1);
 }
 
 #[test]

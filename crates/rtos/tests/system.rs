@@ -159,6 +159,8 @@ mod full {
         assert!(!left, "nothing of it was sent");
         let _guards = (th.lock(&M1)?, th.lock(&M2)?, th.lock(&M3)?, th.lock(&M4)?);
         assert_eq!(th.lock(&M5).err(), Some(Error::Aborted(code::LOCKS)));
+        // A second lock of one counts, too.
+        assert_eq!(th.lock(&M1).err(), Some(Error::Aborted(code::LOCKS)));
         Err(Error::Other)
     }
 

@@ -41,6 +41,10 @@ pub struct Machine {
     timer: Cell<Option<u64>>,
     timer_thread: Cell<Option<Thread>>,
     ended: Cell<usize>,
+    /// Threads that do not run in this boot, unless something sets them going.
+    parked: Cell<usize>,
+    /// The kit's clock at the boot.
+    since: Cell<u64>,
 }
 
 /// A machine, as its threads and handlers see it.
@@ -63,7 +67,7 @@ impl Kit<'_, '_> {
 
 impl Port for Kit<'_, '_> {
     fn now(&self) -> u64 {
-        self.t.now()
+        self.t.now() - self.m.since.get()
     }
     fn switch(&self, from: Option<usize>, to: Option<usize>) {
         if let Some(n) = from {
@@ -93,9 +97,8 @@ impl<'s> Spawn<'s> for Kit<'s, '_> {
         let kit = *self;
         let id = self.t.spawn(name, 0, move || {
             body(&kit);
-            let ended = kit.m.ended.get() + 1;
-            kit.m.ended.set(ended);
-            if ended == kit.m.ids.borrow().len() {
+            kit.m.ended.set(kit.m.ended.get() + 1);
+            if kit.m.is_over() {
                 kit.m.timer.set(None);
                 kit.t
                     .unpark(kit.m.timer_thread.get().expect("it was made first"));
@@ -108,6 +111,21 @@ impl<'s> Spawn<'s> for Kit<'s, '_> {
 }
 
 impl Machine {
+    fn is_over(&self) -> bool {
+        self.ended.get() + self.parked.get() == self.ids.borrow().len()
+    }
+
+    /// A thread that was parked at the boot runs now.
+    pub fn unparked(&self) {
+        self.parked.set(self.parked.get() - 1);
+    }
+
+    /// The power is cut: no thread of the kernel runs any more, nor does the timer.
+    pub fn power_off(&self, t: &Threads<'_, '_>) {
+        self.ids.borrow().iter().for_each(|id| t.abandon(*id));
+        t.abandon(self.timer_thread.get().expect("it was made first"));
+    }
+
     /// Makes the machine's own thread and interrupt, and then the system's threads; they run when
     /// the closure of `World::threads` has returned.
     pub fn start<'s, 'e, 'm: 's, S: System>(
@@ -116,15 +134,20 @@ impl Machine {
         kernel: &'s Kernel<'m, S>,
         spawn: impl FnOnce(&mut Kit<'s, 'e>),
     ) -> Kit<'s, 'e> {
+        self.since.set(t.now());
+        let parked = (0..S::THREADS.len()).filter(|t| kernel.parked(*t));
+        self.parked.set(parked.count());
         let mut kit = Kit { t, m: self };
         let timer = t.spawn("timer", 1, move || {
-            while self.ended.get() == 0 || self.ended.get() < self.ids.borrow().len() {
+            while self.ended.get() == 0 || !self.is_over() {
                 match self.timer.get() {
                     None => t.park(),
-                    Some(at) if at <= t.now() => kernel.tick(&kit),
-                    Some(at) => drop(t.park_timeout(at - t.now())),
+                    Some(at) if at <= kit.now() => kernel.tick(&kit),
+                    Some(at) => drop(t.park_timeout(at - kit.now())),
                 }
             }
+            // Those that are parked.
+            self.ids.borrow().iter().for_each(|id| t.abandon(*id));
         });
         t.declare(timer, None);
         self.timer_thread.set(Some(timer));
@@ -151,6 +174,14 @@ pub struct Seen {
     pub time: [u64; 4],
     /// How many an interrupt gave.
     pub given: u32,
+    /// Lives, and of those without progress how many were long, and how many of these have ended.
+    pub lives: usize,
+    pub long: u32,
+    pub ended: u32,
+    pub progress: u32,
+    pub maybe: u32,
+    pub parked: u32,
+    pub early: bool,
 }
 
 /// Thread `me` tells the world the result of its step `i`. It must be the same in each life, and no
