@@ -20,6 +20,7 @@ mod error;
 mod kernel;
 mod objects;
 mod port;
+mod post;
 mod ram;
 #[cfg(all(feature = "riscv", target_arch = "riscv32", target_os = "none"))]
 #[allow(unsafe_code)]

@@ -256,6 +256,15 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
         })
     }
 
+    /// Sends a message at once, from an interrupt's handler. Whether there was a slot for it. It
+    /// comes behind all that committed before, and before what commits later.
+    ///
+    /// **Power loss**: sent, or not. **Cost**: the message and one settled store, two on 16-bit
+    /// units. Bounded: at most one look at each slot. **Errors**: the slot's word is damaged.
+    pub fn send_from_isr(&self, isr: &Isr<'_, '_, S>, message: T) -> Result<bool, Error> {
+        isr.send(self.at.object, |slot| self.slot(slot), &message)
+    }
+
     fn slot(&self, slot: u8) -> u32 {
         self.at.slots + u32::from(slot) * Self::STRIDE as u32
     }

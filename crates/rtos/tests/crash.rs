@@ -71,6 +71,8 @@ programs! {
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     interrupts, "programs/interrupts.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    posts, "programs/posts.rs":
+        [in_order_32 = InOrder32, 5; buffered_32 = Buffered32, 4; buffered_16 = Buffered16, 4]
     mq, "programs/mq.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
@@ -152,6 +154,13 @@ fn wraps_program() {
 fn interrupts_program() {
     campaign!(interrupts::in_order_32, 1, 1);
     campaign!(interrupts::buffered_16, 1, 1);
+}
+
+#[test]
+fn posts_program() {
+    campaign!(posts::in_order_32, 1, 1);
+    campaign!(posts::buffered_32, 1, 1);
+    campaign!(posts::buffered_16, 1, 1);
 }
 
 #[test]
