@@ -32,6 +32,7 @@ mod schedule;
 mod system;
 mod tags;
 mod thread;
+mod turns;
 
 pub use error::{OpenError, code};
 pub use kernel::{Isr, Kernel, Sys};
@@ -43,6 +44,7 @@ pub use port::Event;
 pub use port::{Port, Spawn};
 pub use system::{System, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
+pub use turns::{Turn, TurnWith};
 
 /// The most threads of a system.
 pub const THREADS_MAX: usize = 8;

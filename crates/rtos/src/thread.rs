@@ -15,7 +15,7 @@ use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 /// A body is run from its beginning in each life, and passes the steps that it has committed.
 pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
     /// Its environment is the thread's seat in the kernel.
-    rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
+    pub(crate) rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
 }
 
 /// Runs a thread's body from its place. The function that `system!` generates calls it.
@@ -41,7 +41,7 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
 
 impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     #[inline(always)]
-    fn sys(&mut self) -> Sys<'k, 'm, S> {
+    pub(crate) fn sys(&mut self) -> Sys<'k, 'm, S> {
         *self.rt.env()
     }
 

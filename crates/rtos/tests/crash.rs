@@ -67,6 +67,8 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     clock, "programs/clock.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    turns, "programs/turns.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     wraps, "programs/wraps.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     interrupts, "programs/interrupts.rs":
@@ -142,6 +144,13 @@ fn fails_program() {
 fn clock_program() {
     campaign!(clock::in_order_32, 1, 1);
     campaign!(clock::buffered_16, 1, 1);
+}
+
+#[test]
+fn turns_program() {
+    campaign!(turns::in_order_32, 2);
+    campaign!(turns::in_order_32, 1, 1);
+    campaign!(turns::buffered_16, 1);
 }
 
 #[test]
