@@ -29,6 +29,7 @@ pub mod riscv;
 #[allow(unsafe_code)]
 mod riscv_switch;
 mod schedule;
+mod shared;
 mod system;
 mod tags;
 mod thread;
@@ -59,6 +60,9 @@ pub const LOCKS_MAX: usize = 4;
 pub mod __private {
     pub use crate::port::assert_preempted;
     pub use crate::ram::{Memory, Ram};
-    pub use crate::system::{Each, Layout, ObjectSpec, Opened, PlacesIn, open};
+    pub use crate::shared::{In, KeyCell, Shares};
+    pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
+    pub use crate::system::{open, share};
     pub use crate::thread::run;
+    pub use nv_replay::pmem_tx::SharedRoots;
 }

@@ -30,7 +30,8 @@ macro_rules! programs {
             pub mod $medium {
                 #![allow(dead_code, unused_imports)]
                 use crate::support::*;
-                use nv_rtos::nvmem::{Buffered32, InOrder16, InOrder32, Region};
+                use nv_rtos::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
+                use nv_rtos::pmem_tx::PBox;
                 use nv_rtos::{Error, Thread, Until, code, now};
                 use powerfail::World;
                 use std::cell::Cell;
@@ -66,6 +67,8 @@ programs! {
     fails, "programs/fails.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     clock, "programs/clock.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    shared, "programs/shared.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     turns, "programs/turns.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
@@ -144,6 +147,13 @@ fn fails_program() {
 fn clock_program() {
     campaign!(clock::in_order_32, 1, 1);
     campaign!(clock::buffered_16, 1, 1);
+}
+
+#[test]
+fn shared_program() {
+    campaign!(shared::in_order_32, 2);
+    campaign!(shared::in_order_32, 1, 1);
+    campaign!(shared::buffered_16, 1);
 }
 
 #[test]
