@@ -18,7 +18,14 @@ use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
 /// The crates that re-export `nvmem` under that name.
-const FACADES: [&str; 5] = ["pmem-tx", "nv-replay", "nvlist", "vnv-heap", "checkpoint"];
+const FACADES: [&str; 6] = [
+    "pmem-tx",
+    "nv-replay",
+    "nvlist",
+    "vnv-heap",
+    "checkpoint",
+    "nv-rtos",
+];
 
 /// Where the program finds `package`: the name of the crate, and whether it re-exports `nvmem`.
 #[derive(Debug, PartialEq, Eq)]

@@ -47,6 +47,9 @@ mod sealed {
 pub trait Width: Unit + Plain + sealed::Sealed {
     #[doc(hidden)]
     type Off: Copy + Eq + core::fmt::Debug + Send + Sync + 'static;
+    /// An offset at which nothing is read.
+    #[doc(hidden)]
+    const NOWHERE: Self::Off;
     #[doc(hidden)]
     fn off(v: usize) -> Option<Self::Off>;
     #[doc(hidden)]
@@ -54,6 +57,7 @@ pub trait Width: Unit + Plain + sealed::Sealed {
 }
 impl Width for u16 {
     type Off = NonZeroU16;
+    const NOWHERE: NonZeroU16 = NonZeroU16::MAX;
     fn off(v: usize) -> Option<NonZeroU16> {
         NonZeroU16::new(u16::try_from(v).ok()?)
     }
@@ -64,6 +68,7 @@ impl Width for u16 {
 }
 impl Width for u32 {
     type Off = NonZeroU32;
+    const NOWHERE: NonZeroU32 = NonZeroU32::MAX;
     fn off(v: usize) -> Option<NonZeroU32> {
         NonZeroU32::new(u32::try_from(v).ok()?)
     }

@@ -188,6 +188,24 @@ impl<'c, S, W: Width> Shared<'c, S, W> {
     }
 }
 
+impl<S, W: Width> Shared<'_, S, W> {
+    /// What stands in for the key of the root `index` where a runtime passes a transaction that it
+    /// has recorded: its bytes are those of the key. It belongs to no session, so every transaction
+    /// refuses it.
+    #[doc(hidden)]
+    pub fn stand_in(index: u8) -> Self {
+        Shared {
+            off: W::NOWHERE,
+            session: 0,
+            sessions: 0,
+            index,
+            in_use: Cell::new(false),
+            _pool: PhantomData,
+            _s: PhantomData,
+        }
+    }
+}
+
 // SAFETY: invariant "Sole owner": the key is borrowed mutably as long as the transaction runs, and
 // refused while one that was forgotten has not ended; there is one key for each root. Nothing is
 // given away.

@@ -117,18 +117,71 @@ where
         &mut self,
         name: Name,
         range: Range<u32>,
+        args: S,
+        body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        Self::run_loop_of(self, |rt| rt, name, range, args, body)
+    }
+
+    #[inline]
+    fn run_endless<S: Share>(
+        &mut self,
+        name: Name,
+        args: S,
+        body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
+    ) -> Result<Infallible, Error> {
+        Self::run_endless_of(self, |rt| rt, name, args, body)
+    }
+
+    /// [`Replay::each_with`] for a runtime inside of another value: `rt` says where it is, and the
+    /// body gets that value. The caller sees to it that the body keeps no volatile state.
+    /// **Errors**: as there.
+    #[doc(hidden)]
+    #[track_caller]
+    #[inline(always)]
+    pub fn each_of<T, S: Share>(
+        of: &mut T,
+        rt: impl Fn(&mut T) -> &mut Self,
+        range: Range<u32>,
+        args: S,
+        body: impl for<'a> FnMut(&mut T, u32, S::In<'a>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        rt(of).twins.note(loop_hash::<S>(kind::LOOP, Name::NONE));
+        Self::run_loop_of(of, rt, Name::NONE, range, args, body)
+    }
+
+    /// [`Replay::forever_with`] in the same way. **Errors**: as there.
+    #[doc(hidden)]
+    #[track_caller]
+    #[inline(always)]
+    pub fn forever_of<T, S: Share>(
+        of: &mut T,
+        rt: impl Fn(&mut T) -> &mut Self,
+        args: S,
+        body: impl for<'a> FnMut(&mut T, u32, S::In<'a>) -> Result<(), Error>,
+    ) -> Result<Infallible, Error> {
+        rt(of).twins.note(loop_hash::<S>(kind::ENDLESS, Name::NONE));
+        Self::run_endless_of(of, rt, Name::NONE, args, body)
+    }
+
+    #[inline]
+    fn run_loop_of<T, S: Share>(
+        of: &mut T,
+        rt: impl Fn(&mut T) -> &mut Self,
+        name: Name,
+        range: Range<u32>,
         mut args: S,
-        mut body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
+        mut body: impl for<'a> FnMut(&mut T, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if range.is_empty() {
-            return self.check_running();
+            return rt(of).check_running();
         }
         let id = Table::<M>::id(
             loop_hash::<S>(kind::LOOP, name),
             loop_args_hash(&args, range.start, range.end),
         );
         let mut l = Loop::new(id, range.end - range.start);
-        self.enter_loop(&mut l)?;
+        rt(of).enter_loop(&mut l)?;
         if !l.running {
             return Ok(());
         }
@@ -137,48 +190,57 @@ where
             // `args` is not used: its hash was taken before the loop, and the next iteration lends
             // it again.
             let shared = unsafe { args.share() };
-            let inside = LoopGuard {
-                rt: self,
-                reason: Error::LoopInterrupted,
+            let inside = Inside {
+                of,
+                left: |of| rt(of).left_iteration(),
             };
-            body(inside.rt, range.start.wrapping_add(l.iteration), shared)?;
+            body(inside.of, range.start.wrapping_add(l.iteration), shared)?;
             core::mem::forget(inside);
-            if let Some(r) = self.end_iteration(&mut l) {
+            if let Some(r) = rt(of).end_iteration(&mut l) {
                 return r;
             }
         }
     }
 
     #[inline]
-    fn run_endless<S: Share>(
-        &mut self,
+    fn run_endless_of<T, S: Share>(
+        of: &mut T,
+        rt: impl Fn(&mut T) -> &mut Self,
         name: Name,
         mut args: S,
-        mut body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
+        mut body: impl for<'a> FnMut(&mut T, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<Infallible, Error> {
         let id = Table::<M>::id(
             loop_hash::<S>(kind::ENDLESS, name),
             loop_args_hash(&args, 0, 0),
         );
         let mut l = Loop::new(id, ENDLESS);
-        self.enter_loop(&mut l)?;
+        rt(of).enter_loop(&mut l)?;
         while l.running {
             // SAFETY: invariant "Sole owner": the loan ends when the body returns. Until then
             // `args` is not used.
             let shared = unsafe { args.share() };
-            let inside = LoopGuard {
-                rt: self,
-                reason: Error::LoopInterrupted,
+            let inside = Inside {
+                of,
+                left: |of| rt(of).left_iteration(),
             };
-            body(inside.rt, l.iteration, shared)?;
+            body(inside.of, l.iteration, shared)?;
             core::mem::forget(inside);
-            if let Some(r) = self.end_iteration(&mut l) {
+            if let Some(r) = rt(of).end_iteration(&mut l) {
                 r?;
                 break;
             }
         }
         // The record says that an endless loop has ended: it belongs to another loop.
-        Err(self.diverged(Mismatch::Kind))
+        Err(rt(of).diverged(Mismatch::Kind))
+    }
+
+    /// Stops the runtime: its iteration was left by an error, or unwound.
+    fn left_iteration(&mut self) {
+        drop(LoopGuard {
+            rt: self,
+            reason: Error::LoopInterrupted,
+        })
     }
 
     /// The form of a loop's record.
@@ -399,6 +461,17 @@ where
         if !planted!("nv-replay/left-iteration-goes-on") {
             self.rt.stop(self.reason)
         }
+    }
+}
+
+/// [`LoopGuard`] for a runtime inside of another value: calls `left` if the body is left.
+struct Inside<'a, T, F: Fn(&mut T)> {
+    of: &'a mut T,
+    left: F,
+}
+impl<T, F: Fn(&mut T)> Drop for Inside<'_, T, F> {
+    fn drop(&mut self) {
+        (self.left)(self.of)
     }
 }
 

@@ -88,6 +88,29 @@ fn a_body_swaps_its_runtime_with_another() {
     }
 }
 
+/// The same for a loop of a value that has two runtimes, and names each of them in turn.
+#[test]
+fn a_value_names_another_runtime_in_its_loop() {
+    for (mine, others) in [(256, 64), (64, 256), (256, 256)] {
+        let mut both = (runtime(mine), runtime(others), 0);
+        let r = Replay::each_of(
+            &mut both,
+            |b| if b.2 == 0 { &mut b.0 } else { &mut b.1 },
+            0..3,
+            (),
+            |b, i, ()| {
+                add(&mut b.0, i)?;
+                b.2 = 1 - b.2;
+                add(&mut b.1, 100)
+            },
+        );
+        replaced(&mut both.1, r);
+        let (mine, others, _) = both;
+        assert_eq!(sum(&mut reopen(mine.close(), true)), 0);
+        assert_eq!(sum(&mut reopen(others.close(), true)), 100);
+    }
+}
+
 #[test]
 fn a_body_overwrites_its_runtime() {
     let mut rt = runtime(256);

@@ -44,8 +44,8 @@ pub(crate) mod param {
 }
 
 /// Tickets of messages run from 0 to 127. Those in a queue lie within half of that.
-const TICKETS: u8 = 128;
-const FULL: u8 = 0x80;
+pub(crate) const TICKETS: u8 = 128;
+pub(crate) const FULL: u8 = 0x80;
 
 /// The kernel's state.
 pub(crate) struct State<'m, S: System> {
@@ -260,7 +260,7 @@ impl<S: System> State<'_, S> {
     /// apart than half of a round. Whether there is one.
     #[cold]
     #[inline(never)]
-    fn may_send(&mut self, object: u8) -> bool {
+    pub(crate) fn may_send(&mut self, object: u8) -> bool {
         let Some(&mut Object { free, state, .. }) = self.object(object) else {
             return false;
         };
@@ -830,8 +830,8 @@ impl<'m, S: System> Kernel<'m, S> {
 
 /// An interrupt's handler: what it may do.
 pub struct Isr<'k, 'm, S: System> {
-    kernel: &'k Kernel<'m, S>,
-    port: &'k dyn Port,
+    pub(crate) kernel: &'k Kernel<'m, S>,
+    pub(crate) port: &'k dyn Port,
 }
 
 impl<S: System> Isr<'_, '_, S> {

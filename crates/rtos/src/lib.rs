@@ -37,6 +37,7 @@ pub mod msp430;
 mod msp430_switch;
 mod objects;
 mod port;
+mod post;
 mod ram;
 #[cfg(all(feature = "riscv", target_arch = "riscv32", target_os = "none"))]
 #[allow(unsafe_code)]
@@ -45,9 +46,11 @@ pub mod riscv;
 #[allow(unsafe_code)]
 mod riscv_switch;
 mod schedule;
+mod shared;
 mod system;
 mod tags;
 mod thread;
+mod turns;
 
 pub use error::{OpenError, code};
 pub use kernel::{Isr, Kernel, Sys};
@@ -60,6 +63,7 @@ pub use port::Event;
 pub use port::{Port, Spawn};
 pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
+pub use turns::{Turn, TurnWith};
 
 /// The most threads of a system.
 pub const THREADS_MAX: usize = 8;
@@ -74,6 +78,9 @@ pub const LOCKS_MAX: usize = 4;
 pub mod __private {
     pub use crate::port::assert_preempted;
     pub use crate::ram::{Memory, Ram};
-    pub use crate::system::{Each, Layout, ObjectSpec, Opened, PlacesIn, open};
+    pub use crate::shared::{In, KeyCell, Shares};
+    pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
+    pub use crate::system::{open, share};
     pub use crate::thread::run;
+    pub use nv_replay::pmem_tx::SharedRoots;
 }

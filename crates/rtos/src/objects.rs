@@ -6,11 +6,12 @@
 
 use crate::error::code;
 use crate::kernel::{Isr, Sys, abort};
+use crate::shared::{Find, Held, Shares, UnitOf};
 use crate::system::{Kind, Layout, ObjectSpec, System};
 use crate::tags::MESSAGE_MAX;
 use core::marker::PhantomData;
-use nv_replay::nvmem::Plain;
 use nv_replay::nvmem::cross::type_hash;
+use nv_replay::nvmem::{Persist, Plain};
 use nv_replay::{Error, pmem_tx};
 
 /// A running step of a thread of the system `S`: its transaction's token, to which it dereferences,
@@ -256,6 +257,15 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
         })
     }
 
+    /// Sends a message at once, from an interrupt's handler. Whether there was a slot for it. It
+    /// comes behind all that committed before, and before what commits later.
+    ///
+    /// **Power loss**: sent, or not. **Cost**: the message and one settled store, two on 16-bit
+    /// units. Bounded: at most one look at each slot. **Errors**: the slot's word is damaged.
+    pub fn send_from_isr(&self, isr: &Isr<'_, '_, S>, message: T) -> Result<bool, Error> {
+        isr.send(self.at.object, |slot| self.slot(slot), &message)
+    }
+
     fn slot(&self, slot: u8) -> u32 {
         self.at.slots + u32::from(slot) * Self::STRIDE as u32
     }
@@ -371,9 +381,13 @@ impl<S: System> Events<S> {
 /// Who waits for it lends the holder its priority. A power cut does not open it: the holder's
 /// first commit under the lock stores who it is, and after the next boot no other thread gets it
 /// before the holder has replayed to where it was.
-pub struct Mutex<S> {
+///
+/// A mutex from the block `shared` of a system has data of the type `T`: a root that all threads
+/// share, and that a step reaches through the [`Guard`](crate::Guard) only.
+pub struct Mutex<S: Shares, T = ()> {
     at: Layout,
-    _s: PhantomData<fn() -> S>,
+    content: u64,
+    find: Option<Find<S, T>>,
 }
 
 impl<S: System> Mutex<S> {
@@ -381,9 +395,24 @@ impl<S: System> Mutex<S> {
     pub const fn at(at: Layout) -> Self {
         Mutex {
             at,
-            _s: PhantomData,
+            content: 0,
+            find: None,
         }
     }
+}
+
+impl<S: System, T: Persist> Mutex<S, T> {
+    #[doc(hidden)]
+    pub const fn with(at: Layout, find: Find<S, T>) -> Self {
+        Mutex {
+            at,
+            content: type_hash::<T>("shared"),
+            find: Some(find),
+        }
+    }
+}
+
+impl<S: System, T> Mutex<S, T> {
     #[doc(hidden)]
     pub const fn spec(&self) -> ObjectSpec {
         ObjectSpec {
@@ -391,7 +420,7 @@ impl<S: System> Mutex<S> {
             word: self.at.word,
             words: 1,
             initial: 0,
-            content: 0,
+            content: self.content,
         }
     }
     #[doc(hidden)]
@@ -400,5 +429,10 @@ impl<S: System> Mutex<S> {
     }
     pub(crate) const fn object(&self) -> u8 {
         self.at.object
+    }
+    /// The key to its data, if it has some.
+    pub(crate) fn data<'c>(&self, cells: &'c S::Cells<'c>) -> Option<Held<'c, T, UnitOf<S>>> {
+        self.find
+            .map(|find| Held::new(Some(find(cells, PhantomData))))
     }
 }

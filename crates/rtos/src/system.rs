@@ -3,13 +3,14 @@
 use crate::error::OpenError;
 use crate::kernel::Kernel;
 use crate::ram::Memory;
+use crate::shared::{Shares, UnitOf};
 use core::marker::PhantomData;
 use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Sharing, Tx, Width};
-use nv_replay::{Config, PlacesOf, Threads, last_committed_of};
+use nv_replay::{Config, PlacesOf, last_committed_of};
 
 /// The threads and objects of a program. [`system!`](crate::system!) implements it.
-pub trait System: Sized + 'static {
+pub trait System: Shares<Unit = UnitOf<Self>> + Sized + 'static {
     /// The medium, with the machine's critical section: `Preempted<InOrder32, Masked>`.
     type Model: Model<Unit: Width>;
     /// The roots of the threads: `Contexts<(A, B)>`.
@@ -194,13 +195,31 @@ pub(crate) fn fingerprint<S: System>() -> u64 {
     hash
 }
 
-/// The roots of a system's pool. The kernel's threads share no root yet but an empty one.
+/// The roots of a system's pool. A system whose mutexes have no data shares an empty one.
 #[doc(hidden)]
-pub type RootsOf<S> = Sharing<(u8,), <S as System>::Roots>;
+pub type RootsOf<S> = Sharing<<S as Shares>::Data, <S as System>::Roots>;
+
+/// The threads of a system.
+#[doc(hidden)]
+pub type Threads<'m, S> = nv_replay::Threads<'m, RootsOf<S>, <S as System>::Model>;
 
 /// The kernel and the threads of a system.
 #[doc(hidden)]
-pub type Opened<'m, S> = (Kernel<'m, S>, Threads<'m, RootsOf<S>, <S as System>::Model>);
+pub type Opened<'m, S> = (Kernel<'m, S>, Threads<'m, S>);
+
+/// Where the keys to the data of a system's mutexes are.
+#[doc(hidden)]
+pub type CellsOf<'c, S> = <S as Shares>::Cells<'c>;
+
+/// The places of a system's threads, and the keys to the data of its mutexes.
+#[doc(hidden)]
+#[allow(clippy::type_complexity)]
+pub fn share<'c, S: System>(
+    threads: &'c mut Threads<'_, S>,
+) -> Result<(PlacesIn<'c, S>, CellsOf<'c, S>), OpenError> {
+    let (places, keys) = threads.share()?;
+    Ok((places, S::cells(PhantomData, keys)))
+}
 
 /// Opens a system's region: the kernel's part first, with the numbers of the threads' last commits.
 #[doc(hidden)]
@@ -227,8 +246,10 @@ where
         (*number, rest) = found;
     }
     let kernel = Kernel::open(own, &numbers)?;
-    let threads = Threads::open(rest, S::TABLE, S::POOL, |tx| Ok(((0,), init(tx)?)))
-        .map_err(|refused| refused.error)?;
+    let threads = Threads::<S>::open(rest, S::TABLE, S::POOL, |tx| {
+        Ok((S::init(PhantomData), init(tx)?))
+    })
+    .map_err(|refused| refused.error)?;
     Ok((kernel, threads))
 }
 
@@ -253,6 +274,9 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 ///         BUS: Mutex;
 ///         FLAGS: Events;
 ///     }
+///     shared {                              // if there are any, at most 4
+///         BOARD: Board = Board::NEW;         // a Mutex<Board>: its data, and their first value
+///     }
 ///     threads {
 ///         sample(u32 = 0): 1;                // name(root = its first value): priority
 ///         report([u32; 4] = [0; 4]): 3;      // the higher one runs first
@@ -276,6 +300,7 @@ macro_rules! system {
         table { $($table:tt)* }
         $(pool { $($pool:tt)* })?
         objects { $($objects:tt)* }
+        $(shared { $($(#[$shared_doc:meta])* $shared:ident: $data:ty = $first:expr;)+ })?
         threads { $($thread:ident($root:ty = $init:expr): $priority:expr;)+ }
         $(control { $($may:ident: $value:expr),+ $(,)? })?
     ) => {
@@ -283,7 +308,12 @@ macro_rules! system {
         $vis enum $system {}
         const _: () = $crate::__private::assert_preempted::<$model>();
 
-        $crate::objects! { $system, $vis, $crate::__private::Layout::FIRST, []; $($objects)* }
+        $crate::objects! {
+            $system, $vis, $crate::__private::Layout::FIRST, [];
+            $($objects)*
+            $($($(#[$shared_doc])* $shared: Mutex<$data>;)+)?
+        }
+        $crate::shares! { $system, $model; $($($shared: $data = $first;)+)? }
 
         impl $crate::System for $system {
             type Model = $model;
@@ -320,12 +350,32 @@ macro_rules! system {
                 $crate::__private::open::<$system, _>(region, |_| Ok(($($init,)+)))
             }
 
+            $(
+                /// The threads' places, and the data of the mutexes for `spawn`: once after an open.
+                ///
+                /// **Power loss**: objects that nothing owns are reclaimed now, or later.
+                /// **Errors**: it was called before.
+                #[allow(clippy::type_complexity)]
+                $vis fn share<'c>(
+                    threads: &'c mut $crate::__private::Threads<'_, $system>,
+                ) -> Result<
+                    (
+                        $crate::__private::PlacesIn<'c, $system>,
+                        $crate::cells_of!('c, $system; $($shared)+),
+                    ),
+                    $crate::OpenError,
+                > {
+                    $crate::__private::share::<$system>(threads)
+                }
+            )?
+
             /// Makes the threads, each with its body, in the order of the system. A body may
             /// capture what the thread needs of the machine.
             #[allow(clippy::too_many_arguments)]
             $vis fn spawn<'s, 'm: 's, 'c: 's>(
                 kernel: &'s $crate::Kernel<'m, $system>,
                 places: $crate::__private::PlacesIn<'c, $system>,
+                $(data: &'c $crate::cells_of!('c, $system; $($shared)+),)?
                 to: &mut impl $crate::Spawn<'s>,
                 $(
                     $thread: impl for<'k> FnOnce(
@@ -333,7 +383,10 @@ macro_rules! system {
                     ) -> Result<(), $crate::Error> + 's,
                 )+
             ) {
-                $crate::spawn_each! { kernel, places, to, [$($thread)+], [0 1 2 3 4 5 6 7] }
+                let cells = $crate::cells_given!($(data $($shared)+)?);
+                $crate::spawn_each! {
+                    kernel, places, cells, to, [$($thread)+], [0 1 2 3 4 5 6 7]
+                }
             }
 
             $(
@@ -350,13 +403,100 @@ macro_rules! system {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! spawn_each {
-    ($kernel:ident, $places:ident, $to:ident, [], [$($i:tt)*]) => {};
-    ($kernel:ident, $places:ident, $to:ident, [$body:ident $($rest:ident)*], [$i:tt $($more:tt)*]) => {
+    ($kernel:ident, $places:ident, $cells:ident, $to:ident, [], [$($i:tt)*]) => {};
+    (
+        $kernel:ident, $places:ident, $cells:ident, $to:ident,
+        [$body:ident $($rest:ident)*], [$i:tt $($more:tt)*]
+    ) => {
         let place = $places.$i;
         $to.spawn($i, stringify!($body), move |port| {
-            $crate::__private::run($kernel, port, $i, place, $body)
+            $crate::__private::run($kernel, port, $i, place, $cells, $body)
         });
-        $crate::spawn_each! { $kernel, $places, $to, [$($rest)*], [$($more)*] }
+        $crate::spawn_each! { $kernel, $places, $cells, $to, [$($rest)*], [$($more)*] }
+    };
+}
+
+/// The data of a system's mutexes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! shares {
+    ($system:ident, $model:ty;) => {
+        impl $crate::__private::Shares for $system {
+            type Unit = <$model as $crate::nvmem::Model>::Unit;
+            type Data = (u8,);
+            type Cells<'c> = ();
+            fn init<'p>(_: $crate::__private::In<'p>) -> (u8,) {
+                (0,)
+            }
+            fn cells<'c>(_: $crate::__private::In<'c>, _: ($crate::pmem_tx::Shared<'c, u8, Self::Unit>,)) {}
+        }
+    };
+    ($system:ident, $model:ty; $($shared:ident: $data:ty = $first:expr;)+) => {
+        const _: () = {
+            type Unit = <$model as $crate::nvmem::Model>::Unit;
+            #[allow(non_snake_case, unreachable_pub)]
+            pub struct Cells<'c> {
+                $(pub $shared: $crate::__private::KeyCell<'c, $data, Unit>,)+
+            }
+            impl $crate::__private::Shares for $system {
+                type Unit = Unit;
+                type Data = ($($data,)+);
+                type Cells<'c> = Cells<'c>;
+                fn init<'p>(
+                    _: $crate::__private::In<'p>,
+                ) -> <Self::Data as $crate::__private::SharedRoots>::Init<'p> {
+                    ($($first,)+)
+                }
+                fn cells<'c>(
+                    _: $crate::__private::In<'c>,
+                    keys: ($($crate::pmem_tx::Shared<'c, $data, Unit>,)+),
+                ) -> Cells<'c> {
+                    $crate::cells_each! { keys, Cells, [$($shared)+], [0 1 2 3] }
+                }
+            }
+        };
+    };
+}
+
+/// Puts each key into its cell.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! cells_each {
+    ($keys:ident, $cells:ident, [$($shared:ident)*], [$($i:tt)*]) => {
+        $crate::cells_each! { $keys, $cells, [$($shared)*], [$($i)*], {} }
+    };
+    (
+        $keys:ident, $cells:ident, [$shared:ident $($rest:ident)*], [$i:tt $($more:tt)*],
+        { $($done:tt)* }
+    ) => {
+        $crate::cells_each! {
+            $keys, $cells, [$($rest)*], [$($more)*],
+            { $($done)* $shared: $crate::__private::KeyCell::new($keys.$i, $i), }
+        }
+    };
+    ($keys:ident, $cells:ident, [], [$($i:tt)*], { $($done:tt)* }) => {
+        $cells { $($done)* }
+    };
+}
+
+/// Where the keys are, for a system whose mutexes have data.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! cells_of {
+    ($c:lifetime, $system:ident; $($shared:ident)+) => {
+        $crate::__private::CellsOf<$c, $system>
+    };
+}
+
+/// What `spawn` got.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! cells_given {
+    () => {
+        &()
+    };
+    ($data:ident $($shared:ident)+) => {
+        $data
     };
 }
 
@@ -399,6 +539,13 @@ macro_rules! objects {
         $(#[$doc:meta])* $new:ident: Mutex; $($rest:tt)*) => {
         $(#[$doc])*
         $vis const $new: $crate::Mutex<$system> = $crate::Mutex::at($at);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: Mutex<$data:ty>; $($rest:tt)*) => {
+        $(#[$doc])*
+        $vis const $new: $crate::Mutex<$system, $data> =
+            $crate::Mutex::with($at, |cells, _| &cells.$new);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];

@@ -12,7 +12,7 @@ use crate::system::System;
 use core::marker::PhantomData;
 use nv_replay::nvmem::persist::Plain;
 use nv_replay::nvmem::tagged::{Cells, Fixed, FixedWidths, Stamp, TagError, Widths, Words};
-use nv_replay::nvmem::{Model, Region};
+use nv_replay::nvmem::{Model, Region, mapped};
 
 /// The most bytes of a message.
 pub(crate) const MESSAGE_MAX: usize = 64;
@@ -204,6 +204,11 @@ impl<'m, S: System> Store<'m, S> {
     pub fn write_slot<T: Plain>(&mut self, at: u32, message: &T) {
         // Inside: the system's layout has counted it. The region holds bytes only.
         let _ = self.slots.write_value(at as usize, message);
+    }
+
+    /// What is behind it comes after what is before it.
+    pub fn fence(&self) {
+        mapped::fence::<S::Model>()
     }
 
     /// Reads a message. **Errors**: it is no `T`, so the image is damaged.

@@ -4,6 +4,7 @@ use crate::error::code;
 use crate::kernel::{Kernel, Sys};
 use crate::objects::Mutex;
 use crate::port::Port;
+use crate::shared::{Held, UnitOf};
 use crate::system::{System, ThreadId};
 use core::convert::Infallible;
 use core::ops::Range;
@@ -16,7 +17,9 @@ use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 /// A body is run from its beginning in each life, and passes the steps that it has committed.
 pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
     /// Its environment is the thread's seat in the kernel.
-    rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
+    pub(crate) rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
+    /// Where the keys to the data of mutexes are.
+    cells: &'c S::Cells<'c>,
 }
 
 /// Runs a thread's body from its place. The function that `system!` generates calls it.
@@ -26,12 +29,13 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     port: &'k dyn Port,
     me: usize,
     place: Place<'c, R, S::Model>,
+    cells: &'c S::Cells<'c>,
     body: impl FnOnce(&mut Thread<'k, 'm, 'c, S, R>) -> Result<(), Error>,
 ) {
     let sys = Sys { kernel, port, me };
     let r = match place.open_with(Options::default(), sys) {
         Ok(rt) => {
-            let mut thread = Thread { rt };
+            let mut thread = Thread { rt, cells };
             body(&mut thread)
         }
         // The table was scanned when the region was opened.
@@ -42,7 +46,7 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
 
 impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     #[inline(always)]
-    fn sys(&mut self) -> Sys<'k, 'm, S> {
+    pub(crate) fn sys(&mut self) -> Sys<'k, 'm, S> {
         *self.rt.env()
     }
 
@@ -217,22 +221,27 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// and the end of the lock, it then does again without it. **Cost**: no store; the first commit
     /// under the lock stores one word more, if another thread has had it before. **Errors**:
     /// [`code::LOCKS`](crate::code).
-    pub fn lock(&mut self, mutex: &Mutex<S>) -> Result<Guard<'k, 'm, S>, Error> {
+    pub fn lock<T>(&mut self, mutex: &Mutex<S, T>) -> Result<Guard<'k, 'm, 'c, S, T>, Error> {
         let (object, sys) = (mutex.object(), self.sys());
         sys.lock(object)?;
-        Ok(Guard { sys, object })
+        let data = mutex.data(self.cells);
+        Ok(Guard { sys, object, data })
     }
 }
 
 /// A locked mutex. It is given back when this is dropped.
 #[must_use = "a dropped guard gives the mutex back"]
-pub struct Guard<'k, 'm, S: System> {
-    sys: Sys<'k, 'm, S>,
-    object: u8,
+pub struct Guard<'k, 'm, 'c, S: System, T = ()> {
+    pub(crate) sys: Sys<'k, 'm, S>,
+    pub(crate) object: u8,
+    pub(crate) data: Option<Held<'c, T, UnitOf<S>>>,
 }
 
-impl<S: System> Drop for Guard<'_, '_, S> {
+impl<S: System, T> Drop for Guard<'_, '_, '_, S, T> {
     fn drop(&mut self) {
+        if let Some(data) = &mut self.data {
+            data.put_back::<S>();
+        }
         self.sys.unlock(self.object)
     }
 }

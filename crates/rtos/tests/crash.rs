@@ -35,7 +35,8 @@ macro_rules! programs {
             pub mod $medium {
                 #![allow(dead_code, unused_imports)]
                 use crate::support::*;
-                use nv_rtos::nvmem::{Buffered32, InOrder16, InOrder32, Region};
+                use nv_rtos::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
+                use nv_rtos::pmem_tx::PBox;
                 use nv_rtos::{Error, Thread, Until, code, now};
                 use powerfail::World;
                 use std::cell::Cell;
@@ -74,10 +75,16 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     clock, "programs/clock.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    shared, "programs/shared.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    turns, "programs/turns.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     wraps, "programs/wraps.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     interrupts, "programs/interrupts.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    posts, "programs/posts.rs":
+        [in_order_32 = InOrder32, 5; buffered_32 = Buffered32, 4; buffered_16 = Buffered16, 4]
     mq, "programs/mq.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     lives, "programs/lives.rs":
@@ -164,6 +171,20 @@ fn clock_program() {
 }
 
 #[test]
+fn shared_program() {
+    campaign!(shared::in_order_32, 2);
+    campaign!(shared::in_order_32, 1, 1);
+    campaign!(shared::buffered_16, 1);
+}
+
+#[test]
+fn turns_program() {
+    campaign!(turns::in_order_32, 2);
+    campaign!(turns::in_order_32, 1, 1);
+    campaign!(turns::buffered_16, 1);
+}
+
+#[test]
 fn wraps_program() {
     campaign!(wraps::in_order_32, 2, 1);
     campaign!(wraps::buffered_16, 2, 1);
@@ -173,6 +194,13 @@ fn wraps_program() {
 fn interrupts_program() {
     campaign!(interrupts::in_order_32, 2, 1);
     campaign!(interrupts::buffered_16, 2, 1);
+}
+
+#[test]
+fn posts_program() {
+    campaign!(posts::in_order_32, 1, 1);
+    campaign!(posts::buffered_32, 1, 1);
+    campaign!(posts::buffered_16, 1, 1);
 }
 
 #[test]

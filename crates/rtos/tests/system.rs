@@ -302,3 +302,68 @@ fn a_claim_that_stays_ends_the_tickets() {
     .run();
     println!("{s}");
 }
+
+mod forgets {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Forgets on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects {}
+        shared {
+            /// How often it was changed.
+            SUM: u32 = 5;
+        }
+        threads {
+            forgets(u32 = 0): 2;
+            finds(u32 = 0): 1;
+        }
+    }
+
+    fn add(th: &mut Thread<Forgets, u32>) -> Result<u32, Error> {
+        let mut sum = th.lock(&SUM)?;
+        let done = th.step((sum.data(), 1), |sys, _, (mut sum, n)| {
+            let sum = sum.get_mut(sys)?;
+            *sum += n;
+            Ok(*sum)
+        });
+        let done = done.map_err(|e| e.error);
+        if done == Ok(6) {
+            std::mem::forget(sum);
+        }
+        done
+    }
+
+    pub fn forgets(th: &mut Thread<Forgets, u32>) -> Result<(), Error> {
+        assert_eq!(add(th), Ok(6));
+        Ok(())
+    }
+
+    /// The mutex is free, because its holder has ended. The data are not: nobody has given them
+    /// back.
+    pub fn finds(th: &mut Thread<Forgets, u32>) -> Result<(), Error> {
+        th.join(Forgets::forgets())?;
+        let r = add(th);
+        assert!(matches!(r, Err(Error::WrongPool) | Ok(7)), "{r:?}");
+        r.map(drop)
+    }
+}
+
+#[test]
+fn a_forgotten_guard_keeps_its_data_until_the_next_boot() {
+    explore(Mapped::<Plain>::new(2048), |nv, w: &World<'_, u8>| {
+        w.update(|boots| *boots += 1);
+        let (kernel, mut threads) = forgets::Forgets::open(nv).unwrap();
+        let (places, data) = forgets::Forgets::share(&mut threads).unwrap();
+        let machine = Machine::default();
+        w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                let (forgets, finds) = (forgets::forgets, forgets::finds);
+                forgets::Forgets::spawn(&kernel, places, &data, kit, forgets, finds);
+            });
+        });
+        assert_eq!(kernel.ended(0), Some(Ok(())));
+        let refused = kernel.ended(1) == Some(Err(Error::WrongPool));
+        assert!(refused || w.get() > 1 && kernel.ended(1) == Some(Ok(())));
+    })
+    .run();
+}

@@ -1,0 +1,94 @@
+//! Messages from interrupts' handlers.
+//!
+//! ```text
+//!  handler, one section                     medium
+//!    1 an empty slot that nobody reserved
+//!    2 the message                          slot 3 <- m
+//!    3 fence                                             cut here: the slot is empty
+//!    4 the slot's word, settled             full 17      <- sent
+//!    5 the RAM: slot 3 behind the last one; who waits is ready
+//! ```
+//!
+//! A settled word carries no number, so it waits for no commit, and no recovery reverts it. Its
+//! ticket is the queue's next one, as that of a commit in a section of its own would be.
+
+use crate::error::code;
+use crate::kernel::{FULL, Isr, State, TICKETS, abort};
+use crate::ram::{Memory, NO_SLOT};
+use crate::system::System;
+use nv_replay::nvmem::{Plain, planted};
+use nv_replay::{Error, pmem_tx};
+
+impl<S: System> State<'_, S> {
+    /// An empty slot of a queue that nobody has reserved, if a message may be sent now.
+    fn free_slot(&mut self, object: u8) -> Option<u8> {
+        let o = self.object(object)?;
+        if o.free == 0 {
+            return None;
+        }
+        if o.sends == 0 && !self.may_send(object) {
+            return None;
+        }
+        Some(self.object(object)?.free.trailing_zeros() as u8)
+    }
+
+    /// Puts the message of an empty slot behind the others of its queue, at once.
+    ///
+    /// **Errors**: the slot's word is damaged. Nothing has changed then.
+    fn post(&mut self, object: u8, slot: u8) -> Result<(), pmem_tx::Error> {
+        let Some(&mut o) = self.object(object) else {
+            return Ok(());
+        };
+        let (word, full) = (o.word + u16::from(slot), FULL | o.state);
+        let stored = self.store.put_settled(word, full);
+        stored.map_err(|_| abort(code::DAMAGED))?;
+        let (_, objects, slots) = self.ram.parts();
+        if let Some(s) = slots.get_mut(usize::from(word)) {
+            (s.state, s.next) = (full, NO_SLOT);
+        }
+        let before = usize::from(o.word + u16::from(o.last));
+        let Some(o) = objects.get_mut(usize::from(object)) else {
+            return Ok(());
+        };
+        if o.first == NO_SLOT {
+            o.first = slot;
+        } else if let Some(s) = slots.get_mut(before) {
+            s.next = slot;
+        }
+        o.last = slot;
+        if !planted!("nv-rtos/post-keeps-the-ticket") {
+            o.state = (o.state + 1) % TICKETS;
+        }
+        o.sends = o.sends.wrapping_sub(1);
+        if !planted!("nv-rtos/posted-slot-stays-free") {
+            o.free &= o.free - 1;
+        }
+        Ok(())
+    }
+}
+
+impl<S: System> Isr<'_, '_, S> {
+    /// Sends a message at once, wakes who waits for the queue, and picks the next thread. `at` is
+    /// where the message of a slot lies. Whether there was a slot for it.
+    pub(crate) fn send<T: Plain>(
+        &self,
+        object: u8,
+        at: impl FnOnce(u8) -> u32,
+        message: &T,
+    ) -> Result<bool, Error> {
+        let sent = self.kernel.section(|s| {
+            let Some(slot) = s.free_slot(object) else {
+                return Ok(false);
+            };
+            s.store.write_slot(at(slot), message);
+            if !planted!("nv-rtos/post-without-a-fence") {
+                s.store.fence();
+            }
+            s.post(object, slot)?;
+            s.wake(object);
+            s.reschedule(self.port);
+            Ok::<_, pmem_tx::Error>(true)
+        });
+        Ok(sent?)
+    }
+}
