@@ -39,7 +39,7 @@ pub use nv_replay::{Config, Error, pmem_tx};
 pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
 #[cfg(feature = "instrument")]
 pub use port::Event;
-pub use port::{Port, Spawn};
+pub use port::{Port, Runs, Spawn};
 pub use system::{System, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 
