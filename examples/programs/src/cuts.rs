@@ -1,60 +1,65 @@
 //! On a host: runs a program as its builds do, and cuts it.
 
 use crate::support::{BYTES, Fram, Machine};
+use crate::{protected, reference, unprotected};
 use core::mem::MaybeUninit;
 use nv_rtos::nvmem::Region;
-use powerfail::{Mapped, Summary, World, explore_with};
+use powerfail::{EveryEvents, Mapped, Summary, World, endure};
 
 /// A boot of a program: what it finds, if all of its threads come to their end.
 pub type Boot = for<'a, 'm> fn(Region<'a, Fram>, &'a Machine<'m>) -> Option<[u32; 4]>;
 
 /// A program, and what it must find.
-#[derive(Clone, Copy)]
-pub struct Program {
-    /// Its name.
-    pub name: &'static str,
+pub trait Program: 'static {
     /// On the kernel.
-    pub protected: Boot,
+    const PROTECTED: Boot;
     /// Without protection.
-    pub unprotected: Boot,
+    const UNPROTECTED: Boot;
     /// Its results.
-    pub reference: [u32; 4],
-}
+    fn reference() -> [u32; 4];
 
-/// Names a program.
-#[macro_export]
-macro_rules! program {
-    ($name:ident) => {
-        $crate::cuts::Program {
-            name: stringify!($name),
-            protected: $crate::protected::$name::boot,
-            unprotected: $crate::unprotected::$name::boot,
-            reference: $crate::reference::$name(),
-        }
-    };
-}
-
-fn found<'a>(boot: Boot, memory: Region<'a, Fram>, world: &'a World<'_, ()>, wanted: [u32; 4]) {
-    assert_eq!(boot(memory, &Machine { world }), Some(wanted));
-}
-
-impl Program {
-    /// Runs it in RAM without protection, and in non-volatile memory with protection. Then all
-    /// that again, with a cut at each of about `most` places, and a second cut behind some of them.
+    /// Runs it in RAM without protection, and in non-volatile memory with protection. The power
+    /// fails so many times: in each life after a random number of events, on average `events`.
     ///
-    /// **Panics**: it finds something else than the reference.
-    pub fn cut(self, most: usize) -> Summary {
-        let life = |nv: Region<'_, Fram>, world: &World<'_, ()>, p: &Program| {
+    /// **Panics**: it finds something else than the reference, or does not come to its end.
+    fn cut(cuts: u64, events: u64) -> Summary {
+        let program = |memory: Region<'_, Fram>, world: &World<'_, u32>| {
+            let machine = &Machine { world };
+            let wanted = Some(Self::reference());
             for garbage in [0, u64::MAX] {
                 let mut ram = [MaybeUninit::new(garbage); BYTES / 8];
-                found(p.unprotected, Region::new(&mut ram), world, p.reference);
+                assert_eq!((Self::UNPROTECTED)(Region::new(&mut ram), machine), wanted);
             }
-            found(p.protected, nv, world, p.reference);
+            assert_eq!((Self::PROTECTED)(memory, machine), wanted);
+            // How often it has come to its end.
+            world.update(|ends| *ends += 1);
         };
-        explore_with(self, Mapped::<Fram>::new(BYTES), life)
-            .name(self.name)
-            .depth(2)
-            .sample(most)
+        let memory = Mapped::<Fram>::new(BYTES);
+        endure(memory, EveryEvents(events), program, |ends| *ends)
+            .boots(cuts)
+            .progress_within(cuts)
             .run()
     }
+}
+
+macro_rules! programs {
+    ($($(#[$doc:meta])* $name:ident: $module:ident;)+) => {$(
+        $(#[$doc])*
+        pub enum $name {}
+
+        impl Program for $name {
+            const PROTECTED: Boot = protected::$module::boot;
+            const UNPROTECTED: Boot = unprotected::$module::boot;
+            fn reference() -> [u32; 4] {
+                reference::$module()
+            }
+        }
+    )+};
+}
+
+programs! {
+    /// Message queues.
+    Mq: mq;
+    /// An event group.
+    Em: em;
 }

@@ -21,7 +21,7 @@ pub type Fram = Preempted<InOrder32, Masked>;
 /// How a program runs.
 pub struct Machine<'w> {
     /// The world of this boot.
-    pub world: &'w World<'w, ()>,
+    pub world: &'w World<'w, u32>,
 }
 
 /// What the kernel knows of the machine.

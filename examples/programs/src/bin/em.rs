@@ -1,7 +1,8 @@
-//! The program `em` on a host, through some hundred power cuts.
+//! The program `em` on a host, through 500 power cuts.
+
+use example_programs::cuts::{Em, Program};
 
 fn main() {
-    let p = example_programs::program!(em);
-    let s = p.cut(200);
-    println!("{}: {:?} in each of {} lives, {} power cuts", p.name, p.reference, s.boots, s.cuts);
+    let s = Em::cut(500, 400);
+    println!("{:?} at each end; {s}", Em::reference());
 }

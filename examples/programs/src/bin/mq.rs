@@ -1,7 +1,8 @@
-//! The program `mq` on a host, through some hundred power cuts.
+//! The program `mq` on a host, through 500 power cuts.
+
+use example_programs::cuts::{Mq, Program};
 
 fn main() {
-    let p = example_programs::program!(mq);
-    let s = p.cut(200);
-    println!("{}: {:?} in each of {} lives, {} power cuts", p.name, p.reference, s.boots, s.cuts);
+    let s = Mq::cut(500, 400);
+    println!("{:?} at each end; {s}", Mq::reference());
 }
