@@ -3,13 +3,16 @@
 // One source, two builds.
 #![allow(clippy::duplicate_mod)]
 
-#[cfg(not(target_os = "none"))]
-pub mod cuts;
-pub mod plain_kernel;
 pub mod reference;
 pub mod support;
 
+#[cfg(all(not(target_os = "none"), feature = "host"))]
+pub mod cuts;
+#[cfg(machine)]
+pub mod plain_kernel;
+
 /// The programs on the kernel `nv-rtos`.
+#[cfg(machine)]
 #[path = "."]
 pub mod protected {
     use ::nv_rtos;
@@ -19,6 +22,7 @@ pub mod protected {
 }
 
 /// The programs on a kernel without protection, which has the same names: [`plain_kernel`].
+#[cfg(machine)]
 #[path = "."]
 pub mod unprotected {
     use crate::plain_kernel as nv_rtos;

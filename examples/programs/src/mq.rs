@@ -77,7 +77,7 @@ fn maximum(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
         let [i, sample] = MAXIMA.receive(sys)?;
         let mut w = window.fields(sys);
         *w.samples.at_mut(i as usize % WINDOW)? = sample;
-        let maximum = w.samples.get().iter().fold(0, |max, s| s.max(&max).to_owned());
+        let maximum = w.samples.get().iter().fold(0, |max, s| max.max(*s));
         let hash = mix(w.found.get()[1], maximum);
         w.found.set([maximum, hash])
     })?;

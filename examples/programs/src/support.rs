@@ -1,20 +1,25 @@
 //! What the programs share: their inputs, a hash, and the machine.
 
-#[cfg(not(target_os = "none"))]
+#[cfg(all(machine, not(target_os = "none")))]
 #[path = "host.rs"]
-mod machine;
-#[cfg(target_os = "none")]
+mod on;
+#[cfg(all(machine, target_os = "none"))]
 #[path = "bare.rs"]
-mod machine;
+mod on;
 
-pub use machine::*;
-use nv_rtos::nvmem::Model;
+#[cfg(machine)]
+pub use on::*;
 
 /// A unit of the memory.
-pub type Unit = <Fram as Model>::Unit;
+#[cfg(machine)]
+pub type Unit = <Fram as nv_rtos::nvmem::Model>::Unit;
 
 /// Bits of a sequence number: as many as there may be.
-pub const SEQ_BITS: u8 = if size_of::<Unit>() == 2 { 8 } else { 13 };
+pub const SEQ_BITS: u8 = if cfg!(target_pointer_width = "16") {
+    8
+} else {
+    13
+};
 
 /// Bytes of memory that each program gets.
 pub const BYTES: usize = 4096;
