@@ -14,13 +14,11 @@
 use crate::THREADS_MAX;
 #[cfg(target_arch = "arm")]
 use crate::cortex_m as core_of;
-use crate::kernel::Kernel;
 #[cfg(target_arch = "msp430")]
 use crate::msp430 as core_of;
-use crate::port::{Port, Spawn};
+use crate::port::{Port, Runs, Spawn};
 #[cfg(target_arch = "riscv32")]
 use crate::riscv as core_of;
-use crate::system::System;
 use core::cell::UnsafeCell;
 use core_of::Masked;
 use nv_replay::pmem_tx::Section;
@@ -128,10 +126,10 @@ pub extern "C" fn tick() {
 }
 
 /// # Safety
-/// `kernel` is a `Kernel<S>` that is not moved.
-unsafe fn tell<S: System>(kernel: *const ()) {
+/// `kernel` is a `K` that is not moved.
+unsafe fn tell<K: Runs>(kernel: *const ()) {
     // SAFETY: invariant "One core": as said above.
-    let kernel = unsafe { &*kernel.cast::<Kernel<'_, S>>() };
+    let kernel = unsafe { &*kernel.cast::<K>() };
     if Masked::with(|| DUE.get() <= NOW.get()) {
         kernel.tick(&Core);
     }
@@ -175,15 +173,15 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
     /// Whether it did: not in a handler, on a process stack, or while another system runs.
     ///
     /// **Power loss**: the next boot opens the system, and calls this again.
-    pub fn run<S: System>(self, kernel: &Kernel<'_, S>, period: Option<u32>) -> bool {
-        const { assert!(T == S::THREADS.len(), "one stack for each thread") };
+    pub fn run<K: Runs>(self, kernel: &K, period: Option<u32>) -> bool {
+        const { assert!(T == K::THREADS, "one stack for each thread") };
         if !core_of::may_run() || !Masked::with(|| self.install(kernel)) {
             return false;
         }
         core_of::start(period);
         kernel.start(&Core);
         let idle = || {
-            let ended = kernel.is_over();
+            let ended = (0..T).all(|t| kernel.has_ended(t));
             if !ended {
                 // An interrupt that is masked ends it, too.
                 core_of::wait();
@@ -200,7 +198,7 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
     }
 
     /// Tells the handlers of the threads and their kernel.
-    fn install<S: System>(&self, kernel: &Kernel<'_, S>) -> bool {
+    fn install<K: Runs>(&self, kernel: &K) -> bool {
         let main = &SLOTS[MAIN];
         if main.get() != 0 {
             return false;
@@ -211,7 +209,7 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
         SWITCH.runs.set(main.address());
         SWITCH.next.set(main.address());
         RUNNING.set(Some(Running {
-            tell: tell::<S>,
+            tell: tell::<K>,
             kernel: (&raw const *kernel).cast(),
         }));
         true

@@ -22,7 +22,7 @@
 //! RAM from all words.
 
 use crate::error::{OpenError, code};
-use crate::port::Port;
+use crate::port::{Port, Runs};
 use crate::ram::{AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
@@ -825,6 +825,23 @@ impl<'m, S: System> Kernel<'m, S> {
     /// For an interrupt's handler.
     pub fn isr<'k>(&'k self, port: &'k dyn Port) -> Isr<'k, 'm, S> {
         Isr { kernel: self, port }
+    }
+}
+
+impl<S: System> Runs for Kernel<'_, S> {
+    const THREADS: usize = S::THREADS.len();
+
+    fn start(&self, port: &dyn Port) {
+        Kernel::start(self, port);
+    }
+    fn tick(&self, port: &dyn Port) {
+        Kernel::tick(self, port);
+    }
+    fn slice(&self, port: &dyn Port) {
+        Kernel::slice(self, port);
+    }
+    fn has_ended(&self, thread: usize) -> bool {
+        self.section(|s| s.stopped(thread).is_some())
     }
 }
 

@@ -60,7 +60,7 @@ pub use nv_replay::{Config, Error, pmem_tx};
 pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
 #[cfg(feature = "instrument")]
 pub use port::Event;
-pub use port::{Port, Spawn};
+pub use port::{Port, Runs, Spawn};
 pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 pub use turns::{Turn, TurnWith};

@@ -30,6 +30,26 @@ pub trait Port {
     }
 }
 
+/// What a port runs: a [`Kernel`](crate::Kernel), or a kernel that a program compares it with.
+///
+/// The port calls these functions from `main` and from the timer's handler.
+pub trait Runs {
+    /// How many threads there are.
+    const THREADS: usize;
+
+    /// Starts the system: switches to the first thread.
+    fn start(&self, port: &dyn Port);
+
+    /// The time of the timer has come.
+    fn tick(&self, port: &dyn Port);
+
+    /// A time slice has ended.
+    fn slice(&self, port: &dyn Port);
+
+    /// Whether a thread has ended, or is parked.
+    fn has_ended(&self, thread: usize) -> bool;
+}
+
 /// What the scheduler decides.
 #[cfg(feature = "instrument")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use crate::cost::Cost;
 use crate::explore::{Case, Explored, Limits, explore};
 use crate::image::Image;
 use crate::machine::Machine;
-use crate::{interrupts, machines, preempt, report};
+use crate::{interrupts, machines, periods, preempt, programs, report};
 use anyhow::{Context, Result, bail};
 use relume_suite::planted::Bug;
 use std::collections::BTreeMap;
@@ -102,6 +102,10 @@ pub fn run(
 
 type Kept = Option<(PathBuf, Box<dyn Machine>)>;
 
+/// How often a whole program runs to its end with cuts, where only costs are asked for; and else.
+const FEW: u64 = 8;
+const MANY: u64 = 100;
+
 /// `None` when it is not worth it.
 fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
     if kept.as_ref().is_none_or(|k| k.0 != job.source.path) {
@@ -128,6 +132,14 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
         }
         explored
     };
+    let mut explored = explored;
+    if job.case.periods && explored.failures == 0 {
+        let many = if job.reach.depth == Some(0) { FEW } else { MANY };
+        if let Some(report) = periods::run(&mut **m, &job.case, many, &mut explored) {
+            let report = Some(report);
+            return Ok(Some(Done { explored, report }));
+        }
+    }
     let limit = 3 * explored.instructions + 10_000;
     let limit = if explored.instructions == 0 {
         20_000_000
@@ -254,6 +266,7 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             .iter()
             .flat_map(|j| j.1.explored.figures.iter().copied());
         memory(&mut out, &name, &said.collect());
+        programs::figures(&mut out, &name, &mine);
     }
     out
 }

@@ -52,6 +52,10 @@ pub struct Case {
     /// After the first cut, cuts everywhere only in one state of so many; see the suite's
     /// `Scenario`.
     pub sample: u16,
+    /// It is a whole program: it is not cut at every instruction.
+    pub whole: bool,
+    /// It runs with a cut after each of many seeded periods.
+    pub periods: bool,
 }
 
 impl Case {
@@ -166,6 +170,9 @@ pub struct Explored {
     pub sections: Vec<(u16, Cost)>,
     /// What the scenario counted itself: number and value.
     pub figures: Vec<(u16, u16)>,
+    /// What it has counted in the other runs that came to its end: of a program that is cut after
+    /// seeded periods.
+    pub others: Vec<Vec<(u16, u16)>>,
     /// States after which something was wrong.
     pub failures: u64,
     /// Of these, runs with interrupts and without a cut.

@@ -9,7 +9,9 @@ mod interrupts;
 mod machine;
 mod machines;
 mod msp430;
+mod periods;
 mod preempt;
+mod programs;
 mod qemu;
 mod replay;
 mod report;
@@ -137,6 +139,8 @@ fn cases(group: &str, rounds: u16) -> Result<Vec<Case>> {
         instants: Vec::new(),
         torn: s.torn,
         sample: s.sample,
+        whole: s.whole,
+        periods: s.periods,
     };
     Ok(g.scenarios.iter().enumerate().map(case).collect())
 }
@@ -184,14 +188,16 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
             for case in cases(&source.group, rounds)? {
                 let name = format!("{}/{}", source.group, case.name);
                 if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
-                    if (case.measures || case.interrupts || case.preempts) && rounds != 0 {
+                    let once = case.measures || case.whole;
+                    if (once || case.interrupts || case.preempts) && rounds != 0 {
                         continue;
                     }
                     // Minutes, for what its driver does on all machines.
                     if case.torn && source.machine == ARMV6M.name && !a.long {
                         continue;
                     }
-                    let depth = if case.measures && case.bytes <= KEEPS_NOTHING {
+                    let whole = case.whole || case.measures && case.bytes <= KEEPS_NOTHING;
+                    let depth = if whole {
                         Some(0)
                     } else if case.measures {
                         depth.or(Some(1)).map(|d| d.min(1))

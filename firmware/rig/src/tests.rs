@@ -116,6 +116,8 @@ fn case(number: u16) -> Case {
         instants: Vec::new(),
         torn: false,
         sample: 0,
+        whole: false,
+        periods: false,
     }
 }
 

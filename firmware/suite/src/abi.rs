@@ -97,6 +97,7 @@ pub const MSP430: Machine = Machine {
 /// Whether a machine runs a group of scenarios. What the kernel's calls cost is measured on one.
 pub fn runs_on(group: &str, machine: &str) -> bool {
     match group {
+        "program-mq" | "program-em" => machine != MSP430.name,
         "rtos-costs" => machine == ARM.name,
         _ => true,
     }
@@ -198,6 +199,7 @@ pub const FILES: &[&str] = &[
     "suite/src/mirror.rs",
     "suite/src/rtos.rs",
     "suite/src/rtos/costs.rs",
+    "suite/src/programs.rs",
 ];
 
 /// The failure code of a line: its file's number in [`FILES`] times 2048, and the line.
@@ -246,6 +248,11 @@ pub mod section {
             pub const NAMES: &[(u16, &str)] = &[$(($n, $text)),*];
         };
     }
+    /// A whole program: its memory is formatted, and its threads are made.
+    pub const PROGRAM_OPEN: u16 = 170;
+    /// Its threads run, to their end.
+    pub const PROGRAM: u16 = 171;
+
     sections! {
         /// Nothing: what the marks themselves cost.
         EMPTY = 1 "empty";
@@ -458,4 +465,6 @@ pub mod figure {
     pub const HEAP_RESIDENT_32_IN_8_KIB: u16 = 5;
     /// Bytes of RAM of a thread of the kernel, the program's part of its stack left out.
     pub const RTOS_RAM_PER_THREAD: u16 = 6;
+    /// The first half of a program's first result, the lower one. The others follow.
+    pub const RESULTS: u16 = 16;
 }

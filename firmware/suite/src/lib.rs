@@ -37,6 +37,7 @@ pub mod nvlist;
 pub mod nvmem;
 pub mod objects;
 pub mod planted;
+pub mod programs;
 pub mod replay;
 pub mod rtos;
 mod scene;
@@ -84,6 +85,10 @@ pub struct Scenario<M: Mapped> {
     /// first write to a mailbox cell of its own. One boot in this many is also cut up to its next
     /// write there.
     pub sample: u16,
+    /// Whether it is a whole program: it is not cut at every instruction, which are too many.
+    pub whole: bool,
+    /// Whether such a program runs with a cut after each of many seeded periods.
+    pub periods: bool,
     /// The program. It returns when all its operations are done.
     pub run: fn(&mut Scene<'_, M>),
 }
@@ -99,6 +104,8 @@ impl<M: Mapped> Scenario<M> {
             preempts: false,
             torn: false,
             sample: 0,
+            whole: false,
+            periods: false,
             run,
         }
     }
@@ -146,6 +153,22 @@ impl<M: Mapped> Scenario<M> {
         }
     }
 
+    /// A whole program, which runs without a cut.
+    pub const fn whole(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
+        Scenario {
+            whole: true,
+            ..Self::new(name, bytes, run)
+        }
+    }
+
+    /// A whole program that is cut after seeded periods.
+    pub const fn periods(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
+        Scenario {
+            periods: true,
+            ..Self::whole(name, bytes, run)
+        }
+    }
+
     /// A scenario that measures.
     pub const fn measuring(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
         Scenario {
@@ -156,6 +179,8 @@ impl<M: Mapped> Scenario<M> {
             preempts: false,
             torn: false,
             sample: 0,
+            whole: false,
+            periods: false,
             run,
         }
     }
@@ -173,7 +198,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 29] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 31] {
     [
         nvmem::group(),
         tx::group(),
@@ -202,6 +227,8 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 29] {
         threads::group(),
         rtos::group(),
         rtos::costs_group(),
+        programs::mq_group(),
+        programs::em_group(),
         mirror::group(),
         planted::group(),
     ]

@@ -1,0 +1,48 @@
+//! Cores without an operating system: the ports of `nv-rtos`.
+
+#[cfg(target_arch = "arm")]
+use nv_rtos::cortex_m as port;
+use nv_rtos::nvmem::InOrder32;
+use nv_rtos::pmem_tx::Preempted;
+#[cfg(target_arch = "riscv32")]
+use nv_rtos::riscv as port;
+
+#[cfg(target_arch = "arm")]
+pub use port::Cortex as Core;
+#[cfg(target_arch = "riscv32")]
+pub use port::Hart as Core;
+pub use port::{Masked, Stack};
+
+/// The memory, and the critical section of the threads.
+pub type Fram = Preempted<InOrder32, Masked>;
+
+/// Bytes of a thread's stack: on a RISC-V core handlers run there, too.
+pub const STACK: usize = if cfg!(target_arch = "arm") {
+    2048
+} else {
+    4096
+};
+
+/// How a program runs.
+pub struct Machine<'a> {
+    /// The period of the timer, as the port wants it. Without it the program around this one has a
+    /// timer of its own, or none.
+    pub period: Option<u32>,
+    /// Called when the threads are made, before they run.
+    pub starts: &'a dyn Fn(),
+}
+
+/// Makes the threads, and runs them to their end.
+macro_rules! run {
+    ($machine:ident, $kernel:ident, $n:literal threads, |$port:ident| $spawn:expr) => {
+        let mut stacks = [const { crate::support::Stack::<{ crate::support::STACK }>::NEW }; $n];
+        let mut port = crate::support::Core::new(&mut stacks);
+        let $port = &mut port;
+        $spawn;
+        ($machine.starts)();
+        if !port.run(&$kernel, $machine.period) {
+            return None;
+        }
+    };
+}
+pub(crate) use run;

@@ -1,0 +1,65 @@
+//! On a host: runs a program as its builds do, and cuts it.
+
+use crate::support::{BYTES, Fram, Machine};
+use crate::{protected, reference, unprotected};
+use core::mem::MaybeUninit;
+use nv_rtos::nvmem::Region;
+use powerfail::{EveryEvents, Mapped, Summary, World, endure};
+
+/// A boot of a program: what it finds, if all of its threads come to their end.
+pub type Boot = for<'a, 'm> fn(Region<'a, Fram>, &'a Machine<'m>) -> Option<[u32; 4]>;
+
+/// A program, and what it must find.
+pub trait Program: 'static {
+    /// On the kernel.
+    const PROTECTED: Boot;
+    /// Without protection.
+    const UNPROTECTED: Boot;
+    /// Its results.
+    fn reference() -> [u32; 4];
+
+    /// Runs it in RAM without protection, and in non-volatile memory with protection. The power
+    /// fails so many times: in each life after a random number of events, on average `events`.
+    ///
+    /// **Panics**: it finds something else than the reference, or does not come to its end.
+    fn cut(cuts: u64, events: u64) -> Summary {
+        let program = |memory: Region<'_, Fram>, world: &World<'_, u32>| {
+            let machine = &Machine { world };
+            let wanted = Some(Self::reference());
+            for garbage in [0, u64::MAX] {
+                let mut ram = [MaybeUninit::new(garbage); BYTES / 8];
+                assert_eq!((Self::UNPROTECTED)(Region::new(&mut ram), machine), wanted);
+            }
+            assert_eq!((Self::PROTECTED)(memory, machine), wanted);
+            // How often it has come to its end.
+            world.update(|ends| *ends += 1);
+        };
+        let memory = Mapped::<Fram>::new(BYTES);
+        endure(memory, EveryEvents(events), program, |ends| *ends)
+            .boots(cuts)
+            .progress_within(cuts)
+            .run()
+    }
+}
+
+macro_rules! programs {
+    ($($(#[$doc:meta])* $name:ident: $module:ident;)+) => {$(
+        $(#[$doc])*
+        pub enum $name {}
+
+        impl Program for $name {
+            const PROTECTED: Boot = protected::$module::boot;
+            const UNPROTECTED: Boot = unprotected::$module::boot;
+            fn reference() -> [u32; 4] {
+                reference::$module()
+            }
+        }
+    )+};
+}
+
+programs! {
+    /// Message queues.
+    Mq: mq;
+    /// An event group.
+    Em: em;
+}

@@ -1,0 +1,32 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(target_os = "none", no_std)]
+// One source, two builds.
+#![allow(clippy::duplicate_mod)]
+
+pub mod reference;
+pub mod support;
+
+#[cfg(all(not(target_os = "none"), feature = "host"))]
+pub mod cuts;
+#[cfg(machine)]
+pub mod plain_kernel;
+
+/// The programs on the kernel `nv-rtos`.
+#[cfg(machine)]
+#[path = "."]
+pub mod protected {
+    use ::nv_rtos;
+
+    pub mod em;
+    pub mod mq;
+}
+
+/// The programs on a kernel without protection, which has the same names: [`plain_kernel`].
+#[cfg(machine)]
+#[path = "."]
+pub mod unprotected {
+    use crate::plain_kernel as nv_rtos;
+
+    pub mod em;
+    pub mod mq;
+}

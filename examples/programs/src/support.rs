@@ -1,0 +1,41 @@
+//! What the programs share: their inputs, a hash, and the machine.
+
+#[cfg(all(machine, not(target_os = "none")))]
+#[path = "host.rs"]
+mod on;
+#[cfg(all(machine, target_os = "none"))]
+#[path = "bare.rs"]
+mod on;
+
+#[cfg(machine)]
+pub use on::*;
+
+/// A unit of the memory.
+#[cfg(machine)]
+pub type Unit = <Fram as nv_rtos::nvmem::Model>::Unit;
+
+/// Bits of a sequence number: as many as there may be.
+pub const SEQ_BITS: u8 = if cfg!(target_pointer_width = "16") {
+    8
+} else {
+    13
+};
+
+/// Bytes of memory that each program gets.
+pub const BYTES: usize = 4096;
+
+static SEED: u32 = 0x9E37_79B9;
+
+/// The `i`-th input. It is read through volatile memory, so the compiler does not know it.
+#[inline]
+pub fn input(i: u32) -> u32 {
+    // SAFETY: a static.
+    let seed = unsafe { (&raw const SEED).read_volatile() };
+    seed.wrapping_mul(i + 1) >> 2
+}
+
+/// One more value in a hash.
+#[inline]
+pub fn mix(hash: u32, value: u32) -> u32 {
+    hash.rotate_left(5) ^ value
+}

@@ -1,0 +1,52 @@
+//! The figures of whole programs: what each build costs, and whether all find the same.
+
+use crate::campaign::{Done, Figures, Job};
+use crate::cost::Cost;
+use relume_suite::abi::{figure, section};
+use relume_suite::programs::wanted;
+
+/// The figures of a program in a report: what it has found.
+fn results(figures: &[(u16, u16)]) -> Vec<(u16, u16)> {
+    let is_result = |f: &&(u16, u16)| f.0 >= figure::RESULTS;
+    figures.iter().filter(is_result).copied().collect()
+}
+
+/// What the same figures are of the reference.
+fn reference(words: [u32; 4]) -> Vec<(u16, u16)> {
+    let halves = words.into_iter().flat_map(|w| [w as u16, (w >> 16) as u16]);
+    (figure::RESULTS..).zip(halves).collect()
+}
+
+/// Adds the figures of the programs of a machine: for each build its instructions and the bytes
+/// that it stores; for each program whether all builds find what the reference finds, and how often
+/// one was cut.
+pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
+    for (job, done) in all {
+        let group = &job.source.group;
+        let (Some(name), Some(wanted)) = (group.strip_prefix("program-"), wanted(group)) else {
+            continue;
+        };
+        let e = &done.explored;
+        let program = format!("program.{machine}.{name}");
+        let cost = |n: u16| {
+            let found = e.sections.iter().find(|s| s.0 == n);
+            found.map_or(Cost::default(), |s| s.1)
+        };
+        for (part, cost) in [
+            ("", cost(section::PROGRAM)),
+            ("open_", cost(section::PROGRAM_OPEN)),
+        ] {
+            let build = format!("{program}.{}.{part}", job.case.name);
+            out.insert(format!("{build}instructions"), cost.instructions as f64);
+            out.insert(format!("{build}nvm_bytes"), cost.bytes as f64);
+        }
+        let wanted = reference(wanted);
+        let runs = e.others.iter().chain([&e.figures]);
+        let same = runs.into_iter().all(|r| results(r) == wanted) && e.failures == 0;
+        // Once for all builds that were run.
+        let identical = out.entry(format!("{program}.identical")).or_insert(1.0);
+        *identical *= f64::from(u8::from(same));
+        *out.entry(format!("{program}.cuts")).or_default() += e.cuts as f64;
+        *out.entry(format!("{program}.failures")).or_default() += e.failures as f64;
+    }
+}
