@@ -162,7 +162,10 @@ fn a_key_of_another_pool_or_session_is_refused() {
     assert_eq!(touch(&mut a, &mut other), Ok(2));
     assert_eq!(touch(&mut b, &mut board), Ok(1));
     // What stands in for a key opens nothing.
-    assert_eq!(touch(&mut a, &mut Shared::stand_in(0)), Err(Error::WrongPool));
+    assert_eq!(
+        touch(&mut a, &mut Shared::stand_in(0)),
+        Err(Error::WrongPool)
+    );
 }
 
 #[allow(clippy::type_complexity)]

@@ -830,6 +830,18 @@ impl<'m, S: System> Kernel<'m, S> {
 
 impl<S: System> Runs for Kernel<'_, S> {
     const THREADS: usize = S::THREADS.len();
+    const SLICES: bool = {
+        let (mut equals, mut i) = (false, 0);
+        while i < S::THREADS.len() {
+            let mut j = 0;
+            while j < i {
+                equals |= S::THREADS[i].priority == S::THREADS[j].priority;
+                j += 1;
+            }
+            i += 1;
+        }
+        equals
+    };
 
     fn start(&self, port: &dyn Port) {
         Kernel::start(self, port);

@@ -2,7 +2,12 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![cfg_attr(
-    not(any(feature = "cortex-m", feature = "riscv", feature = "msp430")),
+    not(any(
+        feature = "cortex-m",
+        feature = "riscv",
+        feature = "msp430",
+        feature = "host"
+    )),
     forbid(unsafe_code)
 )]
 #![deny(unsafe_code)]
@@ -27,6 +32,9 @@ pub mod cortex_m;
 #[allow(unsafe_code)]
 mod cortex_m_switch;
 mod error;
+#[cfg(feature = "host")]
+#[allow(unsafe_code)]
+pub mod host;
 pub mod inspect;
 mod kernel;
 #[cfg(all(feature = "msp430", target_arch = "msp430"))]
@@ -64,6 +72,9 @@ pub use port::{Port, Runs, Spawn};
 pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 pub use turns::{Turn, TurnWith};
+
+#[cfg(feature = "host")]
+extern crate std;
 
 /// The most threads of a system.
 pub const THREADS_MAX: usize = 8;

@@ -36,6 +36,8 @@ pub trait Port {
 pub trait Runs {
     /// How many threads there are.
     const THREADS: usize;
+    /// Whether two of them have one priority, so that time slices matter.
+    const SLICES: bool = true;
 
     /// Starts the system: switches to the first thread.
     fn start(&self, port: &dyn Port);

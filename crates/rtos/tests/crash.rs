@@ -4,13 +4,13 @@
 //! with `POWERFAIL_SAMPLE=all`. `cargo test -p nv-rtos --test crash -- --nocapture` prints the number
 //! of cuts.
 
-mod support;
 #[path = "../../powerfail/tests/support/turns.rs"]
-mod turns;
+mod by_turns;
+mod support;
 
+use by_turns::in_turn;
 use powerfail::{Summary, explore};
 use support::Seen;
-use turns::in_turn;
 
 /// One boot of a program: opens its system and runs its threads until all have ended without error.
 macro_rules! run {

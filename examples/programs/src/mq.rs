@@ -112,5 +112,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
     run!(machine, kernel, 4 threads, |port| {
         Plan::spawn(&kernel, places, port, producer, average, maximum, reported)
     });
-    (0..4).all(|t| kernel.ended(t) == Some(Ok(()))).then(|| found.get())?
+    (0..4)
+        .all(|t| kernel.ended(t) == Some(Ok(())))
+        .then(|| found.get())?
 }

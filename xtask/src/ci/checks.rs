@@ -203,7 +203,7 @@ pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
 }
 
 /// Features that are for tests on a host.
-const ON_A_HOST: [&str; 2] = ["instrument", "sabotage"];
+const ON_A_HOST: [&str; 3] = ["host", "instrument", "sabotage"];
 
 pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let missing: Vec<_> = BARE.iter().filter(|t| !has_target("", t)).collect();

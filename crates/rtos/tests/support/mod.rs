@@ -1,19 +1,11 @@
-//! The host port: the threads, the clock and the interrupts of the test kit.
-//!
-//! ```text
-//!  kernel          Port            the kit
-//!  switch(a, b)    suspend, unpark exactly one of the kernel's threads is not suspended
-//!  set_timer(at)   unpark          a thread "timer" of a higher priority, which waits until then
-//!  slice           interrupt       at every point, if the system has threads of one priority
-//! ```
+//! What the programs of the tests share.
 
 #![allow(dead_code)]
 
 use nv_rtos::nvmem::{InOrder32, Model};
-use nv_rtos::pmem_tx::{Preempted, Section};
-use nv_rtos::{Event, Kernel, Port, Spawn, System};
-use powerfail::{Thread, Threads, masked};
-use std::cell::{Cell, RefCell};
+use nv_rtos::pmem_tx::Preempted;
+
+pub use nv_rtos::host::{Machine, Masked};
 
 /// A 16-bit core behind a write buffer.
 pub enum Buffered16 {}
@@ -24,143 +16,8 @@ unsafe impl Model for Buffered16 {
     const NAME: &'static str = "buffered-16";
 }
 
-pub enum Masked {}
-// SAFETY: the kit preempts nothing inside of `masked`, and there is one thread of the host.
-unsafe impl Section for Masked {
-    fn with<R>(f: impl FnOnce() -> R) -> R {
-        masked(f)
-    }
-}
 pub type On<M> = Preempted<M, Masked>;
 pub type Plain = On<InOrder32>;
-
-/// The machine of a boot.
-#[derive(Default)]
-pub struct Machine {
-    ids: RefCell<Vec<Thread>>,
-    timer: Cell<Option<u64>>,
-    timer_thread: Cell<Option<Thread>>,
-    ended: Cell<usize>,
-    /// Threads that do not run in this boot, unless something sets them going.
-    parked: Cell<usize>,
-    /// The kit's clock at the boot.
-    since: Cell<u64>,
-}
-
-/// A machine, as its threads and handlers see it.
-pub struct Kit<'s, 'e> {
-    t: &'s Threads<'s, 'e>,
-    m: &'s Machine,
-}
-impl Clone for Kit<'_, '_> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl Copy for Kit<'_, '_> {}
-
-impl Kit<'_, '_> {
-    fn id(&self, n: usize) -> Thread {
-        self.m.ids.borrow()[n]
-    }
-}
-
-impl Port for Kit<'_, '_> {
-    fn now(&self) -> u64 {
-        self.t.now() - self.m.since.get()
-    }
-    fn switch(&self, from: Option<usize>, to: Option<usize>) {
-        if let Some(n) = from {
-            self.t.suspend(self.id(n));
-        }
-        if let Some(n) = to {
-            self.t.unpark(self.id(n));
-        }
-    }
-    fn set_timer(&self, at: Option<u64>) {
-        self.m.timer.set(at);
-        if let Some(t) = self.m.timer_thread.get() {
-            self.t.unpark(t);
-        }
-    }
-    fn observe(&self, event: Event) {
-        match event {
-            Event::Ready { thread, at } => self.t.declare(self.id(thread), at),
-            Event::Commit { priority } => self.t.commit(priority),
-            _ => {}
-        }
-    }
-}
-
-impl<'s> Spawn<'s> for Kit<'s, '_> {
-    fn spawn(&mut self, thread: usize, name: &'static str, body: impl FnOnce(&dyn Port) + 's) {
-        let kit = *self;
-        let id = self.t.spawn(name, 0, move || {
-            body(&kit);
-            kit.m.ended.set(kit.m.ended.get() + 1);
-            if kit.m.is_over() {
-                kit.m.timer.set(None);
-                kit.t
-                    .unpark(kit.m.timer_thread.get().expect("it was made first"));
-            }
-        });
-        self.t.suspend(id);
-        assert_eq!(self.m.ids.borrow().len(), thread);
-        self.m.ids.borrow_mut().push(id);
-    }
-}
-
-impl Machine {
-    fn is_over(&self) -> bool {
-        self.ended.get() + self.parked.get() == self.ids.borrow().len()
-    }
-
-    /// A thread that was parked at the boot runs now.
-    pub fn unparked(&self) {
-        self.parked.set(self.parked.get() - 1);
-    }
-
-    /// The power is cut: no thread of the kernel runs any more, nor does the timer.
-    pub fn power_off(&self, t: &Threads<'_, '_>) {
-        self.ids.borrow().iter().for_each(|id| t.abandon(*id));
-        t.abandon(self.timer_thread.get().expect("it was made first"));
-    }
-
-    /// Makes the machine's own thread and interrupt, and then the system's threads; they run when
-    /// the closure of `World::threads` has returned.
-    pub fn start<'s, 'e, 'm: 's, S: System>(
-        &'s self,
-        t: &'s Threads<'s, 'e>,
-        kernel: &'s Kernel<'m, S>,
-        spawn: impl FnOnce(&mut Kit<'s, 'e>),
-    ) -> Kit<'s, 'e> {
-        self.since.set(t.now());
-        let parked = (0..S::THREADS.len()).filter(|t| kernel.parked(*t));
-        self.parked.set(parked.count());
-        let mut kit = Kit { t, m: self };
-        let timer = t.spawn("timer", 1, move || {
-            while self.ended.get() == 0 || !self.is_over() {
-                match self.timer.get() {
-                    None => t.park(),
-                    Some(at) if at <= kit.now() => kernel.tick(&kit),
-                    Some(at) => drop(t.park_timeout(at - kit.now())),
-                }
-            }
-            // Those that are parked.
-            self.ids.borrow().iter().for_each(|id| t.abandon(*id));
-        });
-        t.declare(timer, None);
-        self.timer_thread.set(Some(timer));
-        spawn(&mut kit);
-        let priorities = || S::THREADS.iter().map(|t| t.priority);
-        let equals = priorities().any(|p| priorities().filter(|q| *q == p).count() > 1);
-        if equals {
-            t.interrupt("slice", move || kernel.slice(&kit));
-        }
-        kernel.start(&kit);
-        kit
-    }
-}
 
 /// What the world has seen. It survives every cut.
 #[derive(Clone, Hash, Debug, Default)]
