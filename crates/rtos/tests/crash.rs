@@ -142,8 +142,8 @@ fn mutex_program() {
 
 #[test]
 fn recursive_program() {
-    campaign!(recursive::in_order_32, 1, 1);
-    campaign!(recursive::buffered_16, 2);
+    campaign!(recursive::in_order_32, 2, 1);
+    campaign!(recursive::buffered_16, 2, 1);
 }
 
 #[test]
@@ -173,15 +173,15 @@ fn clock_program() {
 #[test]
 fn shared_program() {
     campaign!(shared::in_order_32, 2);
-    campaign!(shared::in_order_32, 1, 1);
-    campaign!(shared::buffered_16, 1);
+    campaign!(shared::in_order_32, 2, 1);
+    campaign!(shared::buffered_16, 2);
 }
 
 #[test]
 fn turns_program() {
     campaign!(turns::in_order_32, 2);
     campaign!(turns::in_order_32, 1, 1);
-    campaign!(turns::buffered_16, 1);
+    campaign!(turns::buffered_16, 2);
 }
 
 #[test]
