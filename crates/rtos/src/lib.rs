@@ -58,5 +58,5 @@ pub mod __private {
     pub use crate::port::assert_preempted;
     pub use crate::ram::{Memory, Ram};
     pub use crate::system::{Each, Layout, ObjectSpec, Opened, PlacesIn, open};
-    pub use crate::thread::run;
+    pub use crate::thread::{kept, run};
 }

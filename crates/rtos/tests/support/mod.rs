@@ -43,6 +43,8 @@ pub struct Machine {
     ended: Cell<usize>,
     /// Threads that do not run in this boot, unless something sets them going.
     parked: Cell<usize>,
+    /// A bit for each one that was aborted.
+    aborted: Cell<u32>,
     /// The kit's clock at the boot.
     since: Cell<u64>,
 }
@@ -87,6 +89,10 @@ impl Port for Kit<'_, '_> {
         match event {
             Event::Ready { thread, at } => self.t.declare(self.id(thread), at),
             Event::Commit { priority } => self.t.commit(priority),
+            Event::Aborted { thread } => {
+                self.m.aborted.set(self.m.aborted.get() | 1 << thread);
+                self.t.abandon(self.id(thread));
+            }
             _ => {}
         }
     }
@@ -112,7 +118,8 @@ impl<'s> Spawn<'s> for Kit<'s, '_> {
 
 impl Machine {
     fn is_over(&self) -> bool {
-        self.ended.get() + self.parked.get() == self.ids.borrow().len()
+        let aborted = self.aborted.get().count_ones() as usize;
+        self.ended.get() + self.parked.get() + aborted == self.ids.borrow().len()
     }
 
     /// A thread that was parked at the boot runs now.
