@@ -147,7 +147,7 @@ fn priorities_program() {
 #[test]
 fn aborts_program() {
     campaign!(aborts::in_order_32, 1, 1);
-    campaign!(aborts::buffered_16, 1, 1);
+    campaign!(aborts::buffered_16, 1);
 }
 
 #[test]

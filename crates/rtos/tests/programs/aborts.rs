@@ -9,6 +9,7 @@ nv_rtos::system! {
         MESSAGE: Queue<u32, 1>;
         ROOM: Semaphore = (0, 1);
         NEVER: Semaphore = (0, 1);
+        MORE: Semaphore = (0, 1);
     }
     threads {
         victim(u32 = 0): 1;
@@ -25,6 +26,10 @@ fn runs(w: &World<'_, Seen>) {
 
 fn victim(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     runs(w);
+    th.step(9, |sys, _, _| {
+        assert!(!NEVER.take_timeout(sys, 1)?);
+        Ok(())
+    })?;
     let guard = th.lock(&LOCK)?;
     th.step(0, |sys, n, _| {
         *n.get_mut(sys)? += 1;
@@ -35,10 +40,10 @@ fn victim(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> 
         assert!(w.with(|s| s.inside.is_none_or(|t| t == 0)));
         w.update(|s| s.inside = Some(0));
     }
-    // Whoever aborts it may go on meanwhile.
+    // Whoever has called for its end before the lock is about to commit that.
     th.step(1, |sys, n, _| {
         *n.get_mut(sys)? += 1;
-        assert!(!NEVER.take_timeout(sys, 1)?);
+        assert!(!NEVER.take_timeout(sys, 2)?);
         Ok(())
     })?;
     if w.with(|s| s.left[0] == 0) {
@@ -58,6 +63,8 @@ fn victim(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> 
 
 fn other(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     let got = th.step(0, |sys, _, _| {
+        // The victim is to have it first.
+        MORE.take(sys)?;
         let got = MESSAGE.receive(sys)?;
         ROOM.give(sys)?;
         Ok(got)
@@ -68,7 +75,10 @@ fn other(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         *n.get_mut(sys)? += 1;
         Ok(())
     })?;
-    assert_eq!(w.with(|s| s.inside), None);
+    if w.with(|s| s.left[1] == 0) {
+        assert_eq!(w.with(|s| s.inside), None);
+        w.update(|s| s.left[1] = 1);
+    }
     drop(guard);
     th.step(2, |sys, _, _| ROOM.take(sys))?;
     Ok(())
@@ -82,6 +92,7 @@ fn boss(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         let aborted = th.step(i, |sys, n, _| {
             Plan::victim().abort(sys)?;
             *n.get_mut(sys)? += 1;
+            assert!(!MORE.take_timeout(sys, 2)?);
             Ok(())
         });
         match aborted.map_err(Error::from) {
@@ -93,6 +104,7 @@ fn boss(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     if w.with(|s| s.given == 0) {
         w.update(|s| s.given = 1);
     }
+    th.step(28, |sys, _, _| MORE.give(sys))?;
     let joined = th.join(Plan::victim());
     assert_eq!(joined, Err(Error::Aborted(code::ABORTED)));
     th.join(Plan::other())?;

@@ -76,6 +76,7 @@ impl Port for Kit<'_, '_> {
             self.t.suspend(self.id(n));
         }
         if let Some(n) = to {
+            assert!(self.m.aborted.get() >> n & 1 == 0, "an aborted thread runs");
             self.t.unpark(self.id(n));
         }
     }
