@@ -1,4 +1,21 @@
-//! Threads that come on, and those that do not.
+//! What threads do with each other, and what the kernel does with threads that do not come on.
+//!
+//! # Priorities, and the end of a thread from outside
+//!
+//! ```text
+//!  boss:    step { worker.set_priority(7); victim.abort(); GO.give() }
+//!  commit   words of worker and victim <- (boss, n, old, new), GO's, then the commit store
+//!           in RAM: levels anew; the victim has no claim, waits for nothing and never runs again
+//! ```
+//!
+//! Both are operations of a step on a thread's word. A thread that is aborted may be in the middle
+//! of a step: its transaction stays open, nothing it has stored is seen by anybody, and the next
+//! open undoes it. It must not hold a mutex, because what that guards may be half done. Whether it
+//! does is known when it has passed its records, or waits for a mutex behind them. Before that, the
+//! step that aborts it waits. It may lock one between the call and the commit, so the commit looks
+//! again, before it changes anything.
+//!
+//! # Lives without progress
 //!
 //! ```text
 //!  life 1    ....|    the power is cut early: nobody looks
@@ -18,19 +35,27 @@
 //! for which the word is at the limit.
 
 use crate::error::code;
+use crate::kernel::abort;
 use crate::kernel::{Kernel, State, Sys};
+use crate::objects::Step;
 use crate::port::Port;
+use crate::ram::{A_THREAD, ABORTED, AN_END, Memory, NOTHING};
 use crate::schedule::{bit, each};
-use crate::system::System;
+use crate::system::{Kind, System, ThreadId};
 use crate::tags;
-use nv_replay::Error;
 use nv_replay::nvmem::planted;
-use nv_replay::nvmem::tagged::TagError;
+use nv_replay::nvmem::tagged::{Stamp, TagError};
+use nv_replay::{Error, pmem_tx};
 
 /// The word with a thread's number of lives.
 fn lives_word<S: System>(t: usize) -> u16 {
     const { assert!(S::CONTROL.lives < LIVES, "a system's `lives` are at most 7") };
     tags::all::<S>() - S::THREADS.len() as u16 + t as u16
+}
+
+/// A thread's word.
+fn thread_word<S: System>(t: usize) -> u16 {
+    S::END.word + t as u16
 }
 
 /// A word's state is a number of lives below this one, and as often this one as the number says.
@@ -64,7 +89,10 @@ impl<S: System> State<'_, S> {
         if s.parked != 0 && planted!("nv-rtos/parking-stops-all") {
             return Ok(true);
         }
-        Ok(parked && !planted!("nv-rtos/parked-thread-runs"))
+        if parked && planted!("nv-rtos/parked-thread-runs") {
+            return Ok(false);
+        }
+        Ok(parked)
     }
 
     /// The system starts: the kernel is to look at its threads.
@@ -151,16 +179,247 @@ impl<S: System> State<'_, S> {
         (0..S::THREADS.len()).all(|t| self.stopped(t).is_some())
     }
 
-    /// How a thread has ended, or why it does not run any more.
-    pub fn stopped(&self, t: usize) -> Option<Result<(), Error>> {
+    /// Why a thread does not run any more: 0 if it has ended without an error.
+    pub fn stopped(&self, t: usize) -> Option<u16> {
         if S::CONTROL.lives != 0 && self.schedule.parked & bit(t) != 0 {
-            return Some(Err(Error::Aborted(code::PARKED)));
+            return Some(code::PARKED);
         }
-        self.thread(t)?.ended
+        if self.is_aborted(t) {
+            return Some(code::ABORTED);
+        }
+        let ended = self.thread(t)?.ended?;
+        Some(if ended.is_ok() { 0 } else { code::FAILED })
+    }
+
+    // Words of threads.
+
+    /// At the boot: a thread's state.
+    pub fn load_thread(&mut self, t: usize) -> Result<(), TagError> {
+        if S::CONTROL.change {
+            self.control(t).state = self.store.get(thread_word::<S>(t))?;
+        }
+        Ok(())
+    }
+
+    /// At the boot: those that were aborted do not run, and the others have their priorities.
+    pub fn stop_aborted(&mut self) {
+        if !S::CONTROL.change {
+            return;
+        }
+        for t in 0..S::THREADS.len() {
+            if self.is_aborted(t) && !planted!("nv-rtos/aborted-thread-runs-again") {
+                self.stop(t);
+            }
+        }
+        self.make_levels();
+    }
+
+    pub fn is_aborted(&self, t: usize) -> bool {
+        S::CONTROL.change && self.thread(t).is_some_and(|c| c.state == ABORTED)
+    }
+
+    /// A thread's own priority.
+    pub fn priority(&self, t: usize) -> u8 {
+        let first = S::THREADS.get(t).map_or(0, |s| s.priority);
+        match self.thread(t).map_or(0, |c| c.state) {
+            0 | ABORTED => first,
+            state => state - 1,
+        }
+    }
+
+    /// Makes the levels of all threads from their priorities.
+    fn make_levels(&mut self) {
+        let levels = self.ram.levels_mut();
+        let ready = levels.iter().fold(0, |all, l| all | l.ready);
+        levels.iter_mut().for_each(|l| (l.ready, l.turn) = (0, 0));
+        self.schedule.levels = 0;
+        for t in 0..S::THREADS.len() {
+            let own = self.priority(t);
+            let lower = |p: &u8| (0..S::THREADS.len()).any(|t| self.priority(t) == *p);
+            let level = (0..own).filter(lower).count() as u8;
+            self.control(t).level = level;
+        }
+        each(ready, |t| self.ready(t));
+    }
+
+    /// A step commits a new state of a thread.
+    #[cold]
+    #[inline(never)]
+    pub fn apply_to_thread(&mut self, object: u8, after: u8, stamp: Stamp) -> bool {
+        let t = usize::from(object & !A_THREAD);
+        self.control(stamp.owner as usize).aborts = false;
+        let c = self.control(t);
+        let before = c.state;
+        let aborts = after == ABORTED;
+        if before == ABORTED || (aborts && c.ended.is_some()) {
+            return false;
+        }
+        c.state = after;
+        if !planted!("nv-rtos/thread-word-not-stored") {
+            // Refused only for a word that was damaged in this life, which the next open finds.
+            let _ = self.store.put(thread_word::<S>(t), stamp, before, after);
+        }
+        if aborts {
+            self.stop(t);
+        }
+        self.make_levels();
+        true
+    }
+
+    /// An aborted thread does not run any more: its claims end, it waits for nothing.
+    fn stop(&mut self, t: usize) {
+        if !planted!("nv-rtos/aborted-thread-keeps-claims") {
+            self.give_up(t);
+        }
+        let c = self.control(t);
+        let object = core::mem::replace(&mut c.waits_for, NOTHING);
+        c.held = 0;
+        c.ended = Some(Err(Error::Aborted(code::ABORTED)));
+        if let Some(o) = self.object(object)
+            && !planted!("nv-rtos/aborted-thread-still-waits")
+        {
+            o.waiters &= !bit(t);
+        }
+        let s = &mut self.schedule;
+        for set in [&mut s.lends, &mut s.sleepers, &mut s.joiners, &mut s.trying] {
+            *set &= !bit(t);
+        }
+        self.not_ready(t);
+        // What it owned at the boot, and had given back before.
+        self.give_back(t);
+        self.wake_joiners();
+    }
+
+    /// Whether a thread can be aborted: `None` if that is not known yet, `false` if it has ended.
+    /// **Errors**: it holds a mutex.
+    fn may_abort(&mut self, t: usize) -> Result<Option<bool>, pmem_tx::Error> {
+        let Some(&c) = self.thread(t) else {
+            return Ok(Some(false));
+        };
+        if c.ended.is_some() {
+            return Ok(Some(false));
+        }
+        let parked = S::CONTROL.lives != 0 && self.schedule.parked & bit(t) != 0;
+        let known = parked || c.live || self.schedule.lends & bit(t) != 0;
+        if !known && !planted!("nv-rtos/aborts-in-replay") {
+            return Ok(None);
+        }
+        let holds = |(object, o): (u8, &crate::ram::Object)| {
+            let its = o.kind == Kind::Mutex && usize::from(o.taken) == t + 1;
+            its && (parked || c.hold(object).is_some())
+        };
+        if (0..).zip(self.ram.objects()).any(holds) {
+            return Err(abort(code::REFUSED));
+        }
+        Ok(Some(true))
+    }
+
+    /// Before a commit: whether a thread that the step of `t` aborts holds a mutex by now.
+    #[cold]
+    #[inline(never)]
+    pub fn refuses(&mut self, t: usize) -> bool {
+        if planted!("nv-rtos/abort-looks-once") {
+            return false;
+        }
+        (0..S::THREADS.len()).any(|victim| {
+            let object = A_THREAD | victim as u8;
+            let aborts = self
+                .control(t)
+                .operations()
+                .any(|o| o.object == object && o.plus == ABORTED);
+            // If it is not known any more, it has just got the mutex that it waited for.
+            aborts && !matches!(self.may_abort(victim), Ok(Some(_)))
+        })
+    }
+
+    /// Changes a thread's state with the commit of the step of `me`.
+    fn change(&mut self, me: usize, t: usize, state: u8) -> Result<(), pmem_tx::Error> {
+        if planted!("nv-rtos/priority-changes-at-once") {
+            self.control(t).state = state;
+        }
+        self.operate(me, A_THREAD | t as u8, |o| {
+            if o.plus != ABORTED {
+                o.plus = state;
+            }
+        })
+    }
+}
+
+impl<S: System> ThreadId<S> {
+    /// Gives a thread another priority, from 0 to 253 or the one that the system says, with the
+    /// commit of the step. Who holds a mutex that a thread of a higher priority waits for runs at
+    /// that one.
+    ///
+    /// **Power loss**: changed if and only if the step has committed. It stays so in all lives.
+    /// **Cost**: one store, two on 16-bit units; in RAM a pass over all threads for each.
+    /// **Errors**: the step ends with [`code::REFUSED`] for a higher one; [`code::TOO_MANY`].
+    pub fn set_priority(
+        self,
+        step: &Step<'_, '_, '_, '_, S>,
+        priority: u8,
+    ) -> Result<(), pmem_tx::Error> {
+        const {
+            assert!(
+                S::CONTROL.change,
+                "the system has no `change: true` in its block `control`"
+            )
+        };
+        let own = S::THREADS.get(self.number).map(|s| s.priority);
+        let state = match priority {
+            p if Some(p) == own => 0,
+            p if p < ABORTED - 1 => p + 1,
+            _ => return Err(abort(code::REFUSED)),
+        };
+        let sys = step.token();
+        sys.kernel.section(|s| s.change(sys.me, self.number, state))
+    }
+
+    /// Aborts another thread, with the commit of the step: it never runs again, in no life. What
+    /// its step has claimed is there again. What its step has changed nobody sees, and the next
+    /// open undoes it; until then, what the step has allocated is in use. Its stack is not unwound.
+    /// Its root stays as it is. If it has ended already, nothing happens; after a cut it may be
+    /// aborted on its way there, when it has done all that it had done before.
+    ///
+    /// The call waits until the thread has passed its records, if it has not.
+    ///
+    /// **Power loss**: aborted if and only if the step has committed. **Cost**: one store, two on
+    /// 16-bit units; in RAM a pass over the objects. The next open begins a run without records for
+    /// it. **Errors**: the step ends with [`code::REFUSED`] if the thread holds a mutex, or if it
+    /// is the running one; [`code::TOO_MANY`].
+    pub fn abort(self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error> {
+        const {
+            assert!(
+                S::CONTROL.change,
+                "the system has no `change: true` in its block `control`"
+            )
+        };
+        let sys = step.token();
+        let victim = self.number;
+        if victim == sys.me {
+            return Err(abort(code::REFUSED));
+        }
+        let found = sys.wait(AN_END, u64::MAX, |s| s.may_abort(victim))?;
+        if found != Some(true) {
+            return Ok(());
+        }
+        sys.kernel.section(|s| {
+            s.change(sys.me, victim, ABORTED)?;
+            s.control(sys.me).aborts = true;
+            Ok(())
+        })
     }
 }
 
 impl<S: System> Kernel<'_, S> {
+    pub(crate) fn is_aborted(&self, t: usize) -> bool {
+        self.section(|s| s.is_aborted(t))
+    }
+
+    /// A thread's own priority, as the last commit has left it. 0 if there is no such thread.
+    pub fn priority(&self, thread: usize) -> u8 {
+        self.section(|s| s.priority(thread))
+    }
+
     /// Whether a thread is parked: in so many lives in a row as
     /// [`ThreadControl::lives`](crate::ThreadControl) says, it has added no record and no turn of a
     /// loop. It does not run, the mutexes that it held stay locked, and who joins it gets

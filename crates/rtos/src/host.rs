@@ -77,8 +77,8 @@ pub struct Machine {
     timer: Cell<Option<u64>>,
     timer_thread: Cell<Option<Thread>>,
     ended: Cell<usize>,
-    /// Threads that do not run in this boot, unless something sets them going.
-    parked: Cell<usize>,
+    /// A bit for each thread that does not run to its end: it is parked, or was aborted.
+    stopped: Cell<u32>,
     /// The kit's clock at the boot.
     since: Cell<u64>,
 }
@@ -110,6 +110,10 @@ impl Port for Kit<'_, '_> {
             self.t.suspend(self.id(n));
         }
         if let Some(n) = to {
+            assert!(
+                self.m.stopped.get() >> n & 1 == 0,
+                "it has stopped, and runs"
+            );
             self.t.unpark(self.id(n));
         }
     }
@@ -123,6 +127,10 @@ impl Port for Kit<'_, '_> {
         match event {
             Event::Ready { thread, at } => self.t.declare(self.id(thread), at),
             Event::Commit { priority } => self.t.commit(priority),
+            Event::Aborted { thread } => {
+                self.m.stopped.set(self.m.stopped.get() | 1 << thread);
+                self.t.abandon(self.id(thread));
+            }
         }
     }
 }
@@ -147,12 +155,13 @@ impl<'s> Spawn<'s> for Kit<'s, '_> {
 
 impl Machine {
     fn is_over(&self) -> bool {
-        self.ended.get() + self.parked.get() == self.ids.borrow().len()
+        let stopped = self.stopped.get().count_ones() as usize;
+        self.ended.get() + stopped == self.ids.borrow().len()
     }
 
     /// A thread that was parked at the boot runs now.
-    pub fn unparked(&self) {
-        self.parked.set(self.parked.get() - 1);
+    pub fn unparked(&self, thread: usize) {
+        self.stopped.set(self.stopped.get() & !(1 << thread));
     }
 
     /// The power fails for this machine only: none of its threads runs any more, nor does its timer.
@@ -172,8 +181,8 @@ impl Machine {
         spawn: impl FnOnce(&mut Kit<'s, 'e>),
     ) -> Kit<'s, 'e> {
         self.since.set(t.now());
-        let parked = (0..K::THREADS).filter(|t| kernel.has_ended(*t));
-        self.parked.set(parked.count());
+        let stopped = (0..K::THREADS).filter(|t| kernel.has_ended(*t));
+        self.stopped.set(stopped.fold(0, |all, t| all | 1 << t));
         let mut kit = Kit { t, m: self };
         let timer = t.spawn("timer", 1, move || {
             while self.ended.get() == 0 || !self.is_over() {

@@ -95,7 +95,7 @@ impl<S: System> State<'_, S> {
     /// Notes an operation of a thread's step on an object: there is one at most for a semaphore or
     /// an event group, and `f` adds to it.
     #[inline(always)]
-    fn operate(
+    pub fn operate(
         &mut self,
         t: usize,
         object: u8,
@@ -402,7 +402,7 @@ impl<S: System> State<'_, S> {
     }
 
     /// A thread is live: what it does not hold of the mutexes that it owned at the boot is free.
-    fn give_back(&mut self, t: usize) {
+    pub fn give_back(&mut self, t: usize) {
         if planted!("nv-rtos/owner-stays-holder") {
             return;
         }
@@ -504,7 +504,7 @@ impl<S: System> State<'_, S> {
         } = operation;
         let (_, objects, slots) = self.ram.parts();
         let Some(o) = objects.get_mut(usize::from(object)) else {
-            return false;
+            return S::CONTROL.change && self.apply_to_thread(object, plus, stamp);
         };
         let mut again = 0;
         let mut word = o.word;
@@ -587,8 +587,15 @@ impl<S: System> State<'_, S> {
         if planted!("nv-rtos/claims-kept-after-an-abort") {
             return;
         }
+        if self.give_up(t) {
+            self.reschedule(port);
+        }
+    }
+
+    /// The claims of a thread's step end. Whether that has woken a thread.
+    pub fn give_up(&mut self, t: usize) -> bool {
         let c = self.control(t);
-        c.reads = false;
+        (c.reads, c.aborts) = (false, false);
         let len = usize::from(core::mem::take(&mut c.len));
         let mut woke = false;
         for i in 0..len {
@@ -615,9 +622,7 @@ impl<S: System> State<'_, S> {
             }
             woke |= self.wake(object);
         }
-        if woke {
-            self.reschedule(port);
-        }
+        woke
     }
 
     /// Makes the states of all objects from their words. Recovery has settled or reverted them all.
@@ -773,10 +778,12 @@ impl<'m, S: System> Kernel<'m, S> {
             let c = state.control(t);
             c.level = (0..spec.priority).filter(|p| lower(*p)).count() as u8;
             c.numbers = tags::max_unswept::<S>();
+            state.load_thread(t)?;
             if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {
                 state.ready(t);
             }
         }
+        state.stop_aborted();
         Ok(Kernel {
             state: RefCell::new(state),
         })
@@ -994,10 +1001,9 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     /// Waits until a thread has ended.
     pub(crate) fn join(&self, thread: usize) -> Result<(), Error> {
         let ended = self.wait(AN_END, u64::MAX, |s| Ok(s.stopped(thread)));
-        match ended? {
-            Some(Ok(())) => Ok(()),
-            Some(Err(e @ Error::Aborted(code::PARKED))) => Err(e),
-            _ => Err(Error::Aborted(code::FAILED)),
+        match ended?.unwrap_or(code::FAILED) {
+            0 => Ok(()),
+            code => Err(Error::Aborted(code)),
         }
     }
 
@@ -1078,6 +1084,9 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             s.control(self.me).live = true;
             s.store_owners(self.me).map_err(damaged)?;
             s.give_back(self.me);
+            if S::CONTROL.change {
+                s.wake_joiners();
+            }
             s.reschedule(self.port);
             Ok(())
         })
@@ -1117,6 +1126,10 @@ impl<S: System> Token for Sys<'_, '_, S> {
             if s.before_words(me, self.port).is_err() {
                 s.abandon(me, self.port);
                 return Err(Error::Aborted(code::DAMAGED));
+            }
+            if S::CONTROL.change && s.control(me).aborts && s.refuses(me) {
+                s.abandon(me, self.port);
+                return Err(Error::Aborted(code::REFUSED));
             }
             if planted!("nv-rtos/early-commit") {
                 let done = commit.store();

@@ -92,6 +92,6 @@ pub mod __private {
     pub use crate::shared::{In, KeyCell, Shares};
     pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
     pub use crate::system::{open, share};
-    pub use crate::thread::run;
+    pub use crate::thread::{kept, run};
     pub use nv_replay::pmem_tx::SharedRoots;
 }

@@ -64,6 +64,11 @@ pub enum Event {
         /// Its priority, if it is.
         at: Option<u8>,
     },
+    /// A thread was aborted: it never runs again.
+    Aborted {
+        /// Which.
+        thread: usize,
+    },
     /// The running thread is about to commit a step, at the priority at which it runs.
     Commit {
         /// That priority: its own, or the one that it has inherited.

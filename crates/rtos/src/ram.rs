@@ -9,6 +9,10 @@ use crate::{LOCKS_MAX, OPERATIONS_MAX};
 use nv_replay::Error;
 use nv_replay::nvmem::planted;
 
+/// Of a thread's state: it was aborted.
+pub const ABORTED: u8 = 0xff;
+/// The lowest bit of what stands for a thread's word in an operation, in `plus` the new state.
+pub const A_THREAD: u8 = 0x80;
 /// No object: the thread waits for time only.
 pub const NOTHING: u8 = 0xff;
 /// The object of a thread that waits for the end of another one.
@@ -24,6 +28,7 @@ pub const NO_SLOT: u8 = 0xff;
 /// | event group | the flags that it sets | the flags that it clears; one in both is set |
 /// | queue, a message is sent | its slot | [`NO_SLOT`] |
 /// | queue, one is received | [`NO_SLOT`] | its slot |
+/// | [`A_THREAD`] and its number | its new state | 0 |
 #[derive(Debug, Clone, Copy)]
 // One load and one store. Not on MSP430, where LLVM does not align the stack so.
 #[cfg_attr(not(target_arch = "msp430"), repr(align(4)))]
@@ -77,6 +82,11 @@ pub struct Control {
     pub live: bool,
     /// The running step has read the time.
     pub reads: bool,
+    /// It aborts a thread.
+    pub aborts: bool,
+    /// What the thread's word says: 0 for the priority of the system, or another one and 1, or
+    /// [`ABORTED`].
+    pub state: u8,
     /// How many operations.
     pub len: u8,
     /// How many locks it has, of one mutex maybe several; in a replay it has come to them, and
@@ -193,6 +203,8 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             level: 0,
             live: false,
             reads: false,
+            aborts: false,
+            state: 0,
             len: 0,
             held: 0,
             waits_for: NOTHING,

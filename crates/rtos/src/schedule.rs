@@ -17,13 +17,13 @@ use nv_replay::nvmem::planted;
 #[derive(Default)]
 pub(crate) struct Schedule {
     /// A bit for each level with threads that are ready, or lend their place.
-    levels: u32,
+    pub levels: u32,
     /// A bit for each thread that waits for a mutex. Its bit in its level stays.
-    lends: u8,
+    pub lends: u8,
     /// A bit for each thread that waits until a time.
-    sleepers: u8,
+    pub sleepers: u8,
     /// Those that wait for the end of a thread.
-    joiners: u8,
+    pub joiners: u8,
     /// Those that have added nothing in this life, which has not counted against them; those that
     /// a life has counted against; those that are parked. And how often the kernel has looked.
     pub trying: u8,
@@ -72,7 +72,7 @@ impl<S: System> State<'_, S> {
         }
     }
 
-    fn not_ready(&mut self, t: usize) {
+    pub fn not_ready(&mut self, t: usize) {
         let level = usize::from(self.control(t).level);
         if let Some(l) = self.ram.levels_mut().get_mut(level) {
             l.ready &= !bit(t);
@@ -105,6 +105,10 @@ impl<S: System> State<'_, S> {
         }
         if self.kind(object) == Some(Kind::Mutex) {
             self.schedule.lends |= bit(t);
+            if S::CONTROL.change && !self.control(t).live {
+                // Who wants to abort it looks again.
+                self.wake_joiners();
+            }
         } else {
             self.not_ready(t);
         }
@@ -282,9 +286,12 @@ impl<S: System> State<'_, S> {
     /// Tells a test kit who is ready.
     #[cfg(feature = "instrument")]
     fn tell(&self, port: &dyn Port) {
-        for (thread, spec) in S::THREADS.iter().enumerate() {
-            let at = self.is_ready(thread).then_some(spec.priority);
+        for thread in 0..S::THREADS.len() {
+            let at = self.is_ready(thread).then_some(self.priority(thread));
             port.observe(crate::port::Event::Ready { thread, at });
+            if self.is_aborted(thread) {
+                port.observe(crate::port::Event::Aborted { thread });
+            }
         }
     }
 
@@ -293,8 +300,7 @@ impl<S: System> State<'_, S> {
     pub fn tell_commit(&mut self, port: &dyn Port) {
         self.tell(port);
         let level = self.ram.levels().get(usize::from(self.schedule.top));
-        let first = level.and_then(|l| S::THREADS.get(usize::from(l.turn)));
-        let priority = first.map_or(0, |t| t.priority);
+        let priority = level.map_or(0, |l| self.priority(l.turn.into()));
         port.observe(crate::port::Event::Commit { priority });
     }
 

@@ -49,6 +49,9 @@ pub struct ThreadSpec {
 /// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadControl {
+    /// Threads change priorities ([`ThreadId::set_priority`]) and abort each other
+    /// ([`ThreadId::abort`]). **Cost**: a word for each thread on the medium.
+    pub change: bool,
     /// A thread that adds nothing in so many long lives is parked: see
     /// [`Kernel::parked`](crate::Kernel::parked). At most 7; 0: none is. **Cost**: a word for each
     /// thread on the medium.
@@ -59,16 +62,21 @@ pub struct ThreadControl {
 
 impl ThreadControl {
     /// Nothing of it.
-    pub const NONE: Self = ThreadControl { lives: 0, ticks: 0 };
+    pub const NONE: Self = ThreadControl {
+        change: false,
+        lives: 0,
+        ticks: 0,
+    };
 
     /// The words of each thread whose changes belong to steps, and all of its words.
     pub(crate) const fn words(&self) -> (u16, u16) {
-        (0, (self.lives != 0) as u16)
+        let staged = self.change as u16;
+        (staged, staged + (self.lives != 0) as u16)
     }
 
     /// Whether a thread may stop without having ended.
     pub(crate) const fn stops(&self) -> bool {
-        self.lives != 0
+        self.lives != 0 || self.change
     }
 }
 
@@ -284,7 +292,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// }
 /// ```
 ///
-/// A block `control { lives: 4, ticks: 1000 }` behind the threads turns on what
+/// A block `control { change: true, lives: 4, ticks: 1000 }` behind the threads turns on what
 /// [`ThreadControl`](crate::ThreadControl) has.
 ///
 /// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
@@ -408,7 +416,7 @@ macro_rules! spawn_each {
         $kernel:ident, $places:ident, $cells:ident, $to:ident,
         [$body:ident $($rest:ident)*], [$i:tt $($more:tt)*]
     ) => {
-        let place = $places.$i;
+        let place = $crate::__private::kept($kernel, $i, $places.$i);
         $to.spawn($i, stringify!($body), move |port| {
             $crate::__private::run($kernel, port, $i, place, $cells, $body)
         });

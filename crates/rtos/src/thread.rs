@@ -22,16 +22,39 @@ pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
     cells: &'c S::Cells<'c>,
 }
 
+/// The place of a thread that runs. An aborted one has no records from now on: what only they own
+/// is reclaimed.
+#[doc(hidden)]
+pub fn kept<'c, S: System, R: Persist>(
+    kernel: &Kernel<'_, S>,
+    me: usize,
+    place: Place<'c, R, S::Model>,
+) -> Option<Place<'c, R, S::Model>> {
+    if !S::CONTROL.change || !kernel.is_aborted(me) {
+        return Some(place);
+    }
+    let options = Options {
+        start_over: true,
+        ..Options::default()
+    };
+    // If it cannot begin anew, its records stay, and hold the reclaim up.
+    let _ = place.open(options);
+    None
+}
+
 /// Runs a thread's body from its place. The function that `system!` generates calls it.
 #[doc(hidden)]
 pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     kernel: &'k Kernel<'m, S>,
     port: &'k dyn Port,
     me: usize,
-    place: Place<'c, R, S::Model>,
+    place: Option<Place<'c, R, S::Model>>,
     cells: &'c S::Cells<'c>,
     body: impl FnOnce(&mut Thread<'k, 'm, 'c, S, R>) -> Result<(), Error>,
 ) {
+    let Some(place) = place else {
+        return;
+    };
     let sys = Sys { kernel, port, me };
     let r = match place.open_with(Options::default(), sys) {
         Ok(rt) => {
@@ -192,9 +215,9 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// Waits until another thread has ended.
     ///
     /// **Power loss**: the next life waits until it has ended again, which is as soon as it has
-    /// passed its records. **Cost**: stores nothing. In a system whose threads may be parked, how
-    /// the wait ended is a record: each life gets the same. **Errors**: [`code::FAILED`]
-    /// if that thread has ended with an error; [`code::PARKED`] if it is parked.
+    /// passed its records. **Cost**: stores nothing. In a system with a block `control`, how the
+    /// wait ended is a record: each life gets the same. **Errors**: [`code::FAILED`] if that thread
+    /// has ended with an error; [`code::PARKED`], [`code::ABORTED`].
     #[track_caller]
     pub fn join(&mut self, thread: ThreadId<S>) -> Result<(), Error> {
         let sys = self.sys();

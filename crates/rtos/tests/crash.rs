@@ -89,6 +89,10 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     lives, "programs/lives.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 7]
+    priorities, "programs/priorities.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    aborts, "programs/aborts.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
 }
@@ -144,6 +148,18 @@ fn mutex_program() {
 fn recursive_program() {
     campaign!(recursive::in_order_32, 2, 1);
     campaign!(recursive::buffered_16, 2, 1);
+}
+
+#[test]
+fn priorities_program() {
+    campaign!(priorities::in_order_32, 2);
+    campaign!(priorities::buffered_16, 2);
+}
+
+#[test]
+fn aborts_program() {
+    campaign!(aborts::in_order_32, 1, 1);
+    campaign!(aborts::buffered_16, 1);
 }
 
 #[test]

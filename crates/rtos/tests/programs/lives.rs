@@ -102,7 +102,7 @@ fn one_life(nv: Region<'_, Fram>, w: &World<'_, Seen>) -> bool {
                     other(th, || {
                         let was = parked.replace(false);
                         if was {
-                            machine.unparked();
+                            machine.unparked(0);
                             w.update(|s| {
                                 s.ended = 0;
                                 s.early = s.parked < s.maybe + 2;
