@@ -33,6 +33,7 @@ mod shared;
 mod system;
 mod tags;
 mod thread;
+mod timers;
 mod turns;
 
 pub use error::{OpenError, code};
@@ -45,6 +46,7 @@ pub use port::Event;
 pub use port::{Port, Spawn};
 pub use system::{System, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
+pub use timers::{Timer, TimerId, expired};
 pub use turns::{Turn, TurnWith};
 
 /// The most threads of a system.
