@@ -485,7 +485,9 @@ impl<S: System> State<'_, S> {
     fn store_read_time(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
         self.control(t).reads = false;
         let now = self.now(port);
-        self.reach(now)
+        self.reach(now)?;
+        self.arm(t, now);
+        Ok(())
     }
 
     /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.

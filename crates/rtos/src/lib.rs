@@ -58,6 +58,7 @@ mod shared;
 mod system;
 mod tags;
 mod thread;
+mod timers;
 mod turns;
 
 pub use error::{OpenError, code};
@@ -71,6 +72,7 @@ pub use port::Event;
 pub use port::{Port, Runs, Spawn};
 pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
+pub use timers::{Timer, TimerId, expired};
 pub use turns::{Turn, TurnWith};
 
 #[cfg(feature = "host")]

@@ -59,6 +59,7 @@ impl<S: System> Semaphore<S> {
             words: 1,
             initial: self.initial,
             content: self.max as u64,
+            timer: None,
         }
     }
     #[doc(hidden)]
@@ -164,6 +165,7 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
             words: N as u16,
             initial: 0,
             content: type_hash::<T>("message"),
+            timer: None,
         }
     }
     #[doc(hidden)]
@@ -302,6 +304,7 @@ impl<S: System> Events<S> {
             words: 1,
             initial: 0,
             content: 0,
+            timer: None,
         }
     }
     #[doc(hidden)]
@@ -421,6 +424,7 @@ impl<S: System, T> Mutex<S, T> {
             words: 1,
             initial: 0,
             content: self.content,
+            timer: None,
         }
     }
     #[doc(hidden)]

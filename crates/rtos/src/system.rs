@@ -4,6 +4,7 @@ use crate::error::OpenError;
 use crate::kernel::Kernel;
 use crate::ram::Memory;
 use crate::shared::{Shares, UnitOf};
+use crate::timers::TimerSpec;
 use core::marker::PhantomData;
 use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Sharing, Tx, Width};
@@ -128,6 +129,8 @@ pub struct ObjectSpec {
     pub initial: u8,
     /// A hash of what its messages are.
     pub content: u64,
+    /// It is a timer.
+    pub timer: Option<TimerSpec>,
 }
 
 /// A thread of the system `S`, for [`Thread::join`](crate::Thread::join).
@@ -281,6 +284,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 ///         READINGS: Queue<[u32; 2], 8>;      // messages, slots
 ///         BUS: Mutex;
 ///         FLAGS: Events;
+///         BLINK: Timer = periodic(500);      // in ticks; or one_shot
 ///     }
 ///     shared {                              // if there are any, at most 4
 ///         BOARD: Board = Board::NEW;         // a Mutex<Board>: its data, and their first value
@@ -547,6 +551,12 @@ macro_rules! objects {
         $(#[$doc:meta])* $new:ident: Mutex; $($rest:tt)*) => {
         $(#[$doc])*
         $vis const $new: $crate::Mutex<$system> = $crate::Mutex::at($at);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: Timer = $kind:ident($period:expr); $($rest:tt)*) => {
+        $(#[$doc])*
+        $vis const $new: $crate::Timer<$system> = $crate::Timer::$kind($at, $period);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];

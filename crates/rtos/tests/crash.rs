@@ -77,6 +77,10 @@ programs! {
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     shared, "programs/shared.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    daemons, "programs/daemons.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    timers, "programs/timers.rs":
+        [in_order_32 = InOrder32, 5; buffered_32 = Buffered32, 4; buffered_16 = Buffered16, 4]
     turns, "programs/turns.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     wraps, "programs/wraps.rs":
@@ -191,6 +195,20 @@ fn shared_program() {
     campaign!(shared::in_order_32, 2);
     campaign!(shared::in_order_32, 2, 1);
     campaign!(shared::buffered_16, 2);
+}
+
+#[test]
+fn daemons_program() {
+    campaign!(daemons::in_order_32, 1, 1);
+    campaign!(daemons::buffered_16, 2);
+}
+
+#[test]
+fn timers_program() {
+    campaign!(timers::in_order_32, 2);
+    campaign!(timers::in_order_32, 1, 1);
+    campaign!(timers::buffered_32, 1);
+    campaign!(timers::buffered_16, 1, 1);
 }
 
 #[test]

@@ -306,7 +306,7 @@ fn a_claim_that_stays_ends_the_tickets() {
 mod forgets {
     use super::*;
     nv_rtos::system! {
-        pub(crate) Forgets on Plain;
+        pub(crate) Leaks on Plain;
         table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
         objects {}
         shared {
@@ -319,7 +319,7 @@ mod forgets {
         }
     }
 
-    fn add(th: &mut Thread<Forgets, u32>) -> Result<u32, Error> {
+    fn add(th: &mut Thread<Leaks, u32>) -> Result<u32, Error> {
         let mut sum = th.lock(&SUM)?;
         let done = th.step((sum.data(), 1), |sys, _, (mut sum, n)| {
             let sum = sum.get_mut(sys)?;
@@ -333,15 +333,15 @@ mod forgets {
         done
     }
 
-    pub fn forgets(th: &mut Thread<Forgets, u32>) -> Result<(), Error> {
+    pub fn forgets(th: &mut Thread<Leaks, u32>) -> Result<(), Error> {
         assert_eq!(add(th), Ok(6));
         Ok(())
     }
 
     /// The mutex is free, because its holder has ended. The data are not: nobody has given them
     /// back.
-    pub fn finds(th: &mut Thread<Forgets, u32>) -> Result<(), Error> {
-        th.join(Forgets::forgets())?;
+    pub fn finds(th: &mut Thread<Leaks, u32>) -> Result<(), Error> {
+        th.join(Leaks::forgets())?;
         let r = add(th);
         assert!(matches!(r, Err(Error::WrongPool) | Ok(7)), "{r:?}");
         r.map(drop)
@@ -352,13 +352,13 @@ mod forgets {
 fn a_forgotten_guard_keeps_its_data_until_the_next_boot() {
     explore(Mapped::<Plain>::new(2048), |nv, w: &World<'_, u8>| {
         w.update(|boots| *boots += 1);
-        let (kernel, mut threads) = forgets::Forgets::open(nv).unwrap();
-        let (places, data) = forgets::Forgets::share(&mut threads).unwrap();
+        let (kernel, mut threads) = forgets::Leaks::open(nv).unwrap();
+        let (places, data) = forgets::Leaks::share(&mut threads).unwrap();
         let machine = Machine::default();
         w.threads(|t| {
             machine.start(t, &kernel, |kit| {
                 let (forgets, finds) = (forgets::forgets, forgets::finds);
-                forgets::Forgets::spawn(&kernel, places, &data, kit, forgets, finds);
+                forgets::Leaks::spawn(&kernel, places, &data, kit, forgets, finds);
             });
         });
         assert_eq!(kernel.ended(0), Some(Ok(())));

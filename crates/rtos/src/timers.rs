@@ -1,0 +1,383 @@
+//! Software timers.
+//!
+//! ```text
+//!  BLINK.start(step)     an operation; with the commit     deadline -> the slot that does not count
+//!                                                          word <- active, that slot
+//!  expired(step)         waits for the earliest deadline   nothing
+//!                        of all timers, and claims it
+//!                        with the commit: one-shot         word <- inactive
+//!                                         periodic         deadline + period -> the other slot
+//!                                                          word <- active, that slot
+//! ```
+//!
+//! A timer has a word and two slots for its deadline. The word says which one counts. So a deadline
+//! is written where a cut does not find it, and becomes valid with the word, in the commit's
+//! section.
+//!
+//! Steps of several threads may have operations on one timer. Each sets its state, so the last
+//! commit counts. An expiry is different: it belongs to one start. If another step has started or
+//! stopped the timer since it was claimed, its commit leaves the timer alone.
+//!
+//! To `State::apply` a timer is an event group, of which each operation clears all flags and sets
+//! some. What an operation means is decided just before that, when the time of the commit is known
+//! (`State::arm`). Until then `plus` says what is to be done.
+
+use crate::error::code;
+use crate::kernel::{State, Sys, abort};
+use crate::objects::Step;
+use crate::port::Port;
+use crate::ram::{Memory, Operation};
+use crate::system::{Kind, Layout, ObjectSpec, System};
+use core::marker::PhantomData;
+use nv_replay::nvmem::planted;
+use nv_replay::pmem_tx;
+
+/// What an operation does with a timer.
+mod to {
+    pub const START: u8 = 1;
+    pub const STOP: u8 = 2;
+    /// It has expired.
+    pub const EXPIRE: u8 = 3;
+    /// It has expired, and another step has started or stopped it since.
+    pub const NOTHING: u8 = 4;
+}
+
+/// All bits of a state: the operation sets it.
+const ALL: u8 = 0xff;
+/// Bytes of a deadline.
+const DEADLINE: u32 = 8;
+
+/// What the kernel knows of a timer.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimerSpec {
+    /// Where its deadlines are.
+    slots: u32,
+    period: u32,
+    periodic: bool,
+}
+
+impl TimerSpec {
+    fn slot(&self, n: u8) -> u32 {
+        self.slots + u32::from(n % 2) * DEADLINE
+    }
+}
+
+/// A software timer of the system `S`.
+///
+/// Steps start and stop it; a thread that calls [`expired`] in its steps, the timers' daemon,
+/// handles its end. A program without such a thread has timers that never end.
+pub struct Timer<S> {
+    at: Layout,
+    timer: TimerSpec,
+    _s: PhantomData<fn() -> S>,
+}
+
+/// Which timer has expired: see [`Timer::is`].
+pub struct TimerId<S> {
+    object: u8,
+    _s: PhantomData<fn() -> S>,
+}
+
+impl<S> Clone for TimerId<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S> Copy for TimerId<S> {}
+
+impl<S: System> Timer<S> {
+    #[doc(hidden)]
+    pub const fn one_shot(at: Layout, period: u32) -> Self {
+        Self::new(at, period, false)
+    }
+    #[doc(hidden)]
+    pub const fn periodic(at: Layout, period: u32) -> Self {
+        Self::new(at, period, true)
+    }
+    const fn new(at: Layout, period: u32, periodic: bool) -> Self {
+        assert!(period > 0, "a timer's period is at least one tick");
+        Timer {
+            at,
+            timer: TimerSpec {
+                slots: at.slots,
+                period,
+                periodic,
+            },
+            _s: PhantomData,
+        }
+    }
+    #[doc(hidden)]
+    pub const fn spec(&self) -> ObjectSpec {
+        ObjectSpec {
+            kind: Kind::Events,
+            word: self.at.word,
+            words: 1,
+            initial: 0,
+            content: 1,
+            timer: Some(self.timer),
+        }
+    }
+    #[doc(hidden)]
+    pub const fn behind(&self) -> Layout {
+        self.at.behind(self.spec(), 2 * DEADLINE)
+    }
+
+    /// Starts the timer, with the commit of the step: it expires one period later. A timer that is
+    /// active begins anew.
+    ///
+    /// **Power loss**: started if and only if the step has committed. The next life waits for the
+    /// rest of the period; an outage counts as nothing. **Cost**: the deadline, two stores, and one
+    /// for all that the step does with this timer; on 16-bit units four and two. The stores of the
+    /// clock. **Errors**: [`code::TOO_MANY`].
+    pub fn start(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error> {
+        self.note(step, to::START)
+    }
+
+    /// The same as [`start`](Self::start). **Errors**: as there.
+    pub fn reset(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error> {
+        self.start(step)
+    }
+
+    /// Stops the timer, with the commit of the step. An expiry that a step has claimed may still
+    /// commit; it does not start the timer again.
+    ///
+    /// **Power loss**: stopped if and only if the step has committed. **Cost**: one store, two on
+    /// 16-bit units, and those of the clock. **Errors**: [`code::TOO_MANY`].
+    pub fn stop(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error> {
+        self.note(step, to::STOP)
+    }
+
+    /// Whether the timer is active: as it is committed, and as this step has changed it.
+    pub fn is_active(&self, step: &Step<'_, '_, '_, '_, S>) -> bool {
+        let sys = step.token();
+        let (object, periodic) = (self.at.object, self.timer.periodic);
+        sys.kernel.section(|s| {
+            let mine = s.control(sys.me).operations().find(|o| o.object == object);
+            match mine.map(|o| o.plus) {
+                Some(to::START) => true,
+                Some(to::STOP) => false,
+                Some(to::EXPIRE) => periodic,
+                _ => s.deadline(object, &self.timer).is_some(),
+            }
+        })
+    }
+
+    /// Whether this timer has expired.
+    pub const fn is(&self, expired: TimerId<S>) -> bool {
+        self.at.object == expired.object
+    }
+
+    /// Its period, in ticks.
+    pub const fn period(&self) -> u32 {
+        self.timer.period
+    }
+
+    fn note(&self, step: &Step<'_, '_, '_, '_, S>, what: u8) -> Result<(), pmem_tx::Error> {
+        let sys = step.token();
+        sys.kernel
+            .section(|s| s.note_timer(sys.me, self.at.object, |o| o.plus = what))
+    }
+}
+
+/// Waits until a timer of the system expires, and says which: the one whose deadline is the
+/// earliest. The expiry belongs to the step. With its commit a one-shot timer is inactive, and a
+/// periodic one waits for its next deadline, one period behind this one. A body may start or stop
+/// the timer instead.
+///
+/// A thread that calls this in a loop of one step is the daemon of the system's timers. Its
+/// priority is that of its thread; what it does for a timer, the other timers wait for.
+///
+/// ```ignore
+/// th.forever_step((), |sys, state, _, ()| {
+///     let timer = nv_rtos::expired(sys)?;
+///     if BLINK.is(timer) {
+///         *state.get_mut(sys)? ^= 1;
+///     }
+///     Ok(())
+/// })?;
+/// ```
+///
+/// **Power loss**: each expiry is handled once: with the step's commit, or by the next life. The
+/// clock is stored before anybody knows of the expiry, so it does not come before its time again.
+/// **Cost**: those of [`Timer::start`]. **Errors**: [`code::TOO_MANY`]; [`code::DAMAGED`] for the
+/// clock.
+pub fn expired<S: System>(step: &Step<'_, '_, '_, '_, S>) -> Result<TimerId<S>, pmem_tx::Error> {
+    let object = step.token().expired()?;
+    Ok(TimerId {
+        object,
+        _s: PhantomData,
+    })
+}
+
+impl<S: System> Sys<'_, '_, S> {
+    fn expired(&self) -> Result<u8, pmem_tx::Error> {
+        loop {
+            let found = self
+                .kernel
+                .section(|s| s.expire_or_block(self.me, self.port))?;
+            if let Some(object) = found {
+                return Ok(object);
+            }
+            // The section's end has switched away, and this thread was woken.
+        }
+    }
+}
+
+/// Whether a system has timers.
+const fn has_timers<S: System>() -> bool {
+    let mut i = 0;
+    while i < S::OBJECTS.len() {
+        if S::OBJECTS[i].timer.is_some() {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+/// The timers of a system, with the numbers of their objects.
+fn timers<S: System>() -> impl Iterator<Item = (u8, &'static TimerSpec)> {
+    let all = (0..).zip(S::OBJECTS);
+    all.filter_map(|(object, spec)| Some((object, spec.timer.as_ref()?)))
+}
+
+impl<S: System> State<'_, S> {
+    /// When an active timer expires.
+    fn deadline(&mut self, object: u8, timer: &TimerSpec) -> Option<u64> {
+        let slot = self.object(object)?.state.checked_sub(1)?;
+        let [low, high]: [u32; 2] = self.store.read_slot(timer.slot(slot))?;
+        Some(u64::from(high) << 32 | u64::from(low))
+    }
+
+    /// Notes an operation of a thread's step on a timer: there is one at most, and the last call
+    /// counts.
+    fn note_timer(
+        &mut self,
+        t: usize,
+        object: u8,
+        f: impl FnOnce(&mut Operation),
+    ) -> Result<(), pmem_tx::Error> {
+        let c = self.control(t);
+        let len = usize::from(c.len);
+        let at = c.operations().position(|o| o.object == object);
+        let at = at.unwrap_or(len);
+        let o = c.operations.get_mut(at).ok_or(abort(code::TOO_MANY))?;
+        if at == len {
+            *o = Operation {
+                object,
+                plus: 0,
+                minus: 0,
+            };
+            c.len += 1;
+        }
+        f(o);
+        // The commit needs the time.
+        c.reads = true;
+        Ok(())
+    }
+
+    /// Claims the expiry of a timer that is due and that nobody has; otherwise waits for the
+    /// earliest deadline, or until a timer is started.
+    fn expire_or_block(&mut self, t: usize, port: &dyn Port) -> Result<Option<u8>, pmem_tx::Error> {
+        let (now, me) = (self.now(port), 1 << t);
+        let mut next: Option<(u64, u8)> = None;
+        for (object, timer) in timers::<S>() {
+            let deadline = self.deadline(object, timer);
+            let Some(o) = self.object(object) else {
+                continue;
+            };
+            o.waiters &= !me;
+            let open = o.taken == 0 || planted!("nv-rtos/timer-expires-twice");
+            if let Some(deadline) = deadline
+                && open
+                && next.is_none_or(|(earliest, _)| deadline < earliest)
+            {
+                next = Some((deadline, object));
+            }
+        }
+        let until = next.map_or(u64::MAX, |(deadline, _)| deadline);
+        if let Some((_, object)) = next
+            && until <= now
+        {
+            self.reach(now).map_err(|_| abort(code::DAMAGED))?;
+            self.note_timer(t, object, |o| (o.plus, o.minus) = (to::EXPIRE, ALL))?;
+            if let Some(o) = self.object(object) {
+                o.taken = ALL;
+            }
+            return Ok(Some(object));
+        }
+        let mut any = crate::ram::NOTHING;
+        for (object, _) in timers::<S>() {
+            if let Some(o) = self.object(object)
+                && !planted!("nv-rtos/timer-started-unseen")
+            {
+                o.waiters |= me;
+            }
+            any = object;
+        }
+        self.block(t, any, until, port);
+        Ok(None)
+    }
+
+    /// A step commits at the time `now`: its operations on timers become states, and the deadlines
+    /// of those that it starts are written.
+    #[inline(always)]
+    pub fn arm(&mut self, t: usize, now: u64) {
+        if const { has_timers::<S>() } {
+            self.arm_all(t, now);
+        }
+    }
+
+    #[inline(never)]
+    fn arm_all(&mut self, t: usize, now: u64) {
+        for (object, timer) in timers::<S>() {
+            let mine = self.control(t).operations().find(|o| o.object == object);
+            let Some(what) = mine.map(|o| o.plus) else {
+                continue;
+            };
+            let (mut plus, mut minus) = (0, ALL);
+            let deadline = match what {
+                to::START => Some(now.saturating_add(timer.period.into())),
+                to::EXPIRE if timer.periodic => {
+                    let this = self.deadline(object, timer).unwrap_or(now);
+                    Some(this.saturating_add(timer.period.into()))
+                }
+                _ => None,
+            };
+            if let Some(deadline) = deadline {
+                let state = self.object(object).map_or(0, |o| o.state);
+                // The slot that does not count.
+                plus = if state == 1 { 2 } else { 1 };
+                if planted!("nv-rtos/timer-deadline-in-place") {
+                    plus = state.max(1);
+                }
+                let value = [deadline as u32, (deadline >> 32) as u32];
+                self.store.write_slot(timer.slot(plus - 1), &value);
+            }
+            if what == to::NOTHING {
+                minus = 0;
+            } else {
+                self.expiries_end(t, object);
+            }
+            if let Some(o) = self.control(t).operations().find(|o| o.object == object) {
+                (o.plus, o.minus) = (plus, minus);
+            }
+        }
+    }
+
+    /// A timer is started or stopped: what other steps have claimed of it was of an earlier start.
+    fn expiries_end(&mut self, t: usize, object: u8) {
+        if planted!("nv-rtos/timer-expiry-ends-a-start") {
+            return;
+        }
+        for (other, c) in self.ram.threads_mut().iter_mut().enumerate() {
+            let claimed = |o: &&mut Operation| o.object == object && o.plus == to::EXPIRE;
+            if other != t
+                && let Some(o) = c.operations().find(claimed)
+            {
+                (o.plus, o.minus) = (to::NOTHING, 0);
+            }
+        }
+    }
+}
