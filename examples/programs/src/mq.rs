@@ -63,9 +63,9 @@ fn average(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
         let [at, before] = places(i);
         let mut last = window.slot(sys);
         let sum: u32 = last.get().iter().map(|k| k.sample).sum();
-        let sum = sum - last.at(at)?.sample + sample;
+        let sum = sum - last.get()[at].sample + sample;
         let found = sum / (i + 1).min(WINDOW as u32);
-        let hash = mix(last.at(before)?.hash, found);
+        let hash = mix(last.get()[before].hash, found);
         *last.at_mut(at)? = Kept { sample, found, hash };
         Ok(())
     })?;
@@ -81,9 +81,10 @@ fn maximum(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
         let [i, sample] = MAXIMA.receive(sys)?;
         let [at, before] = places(i);
         let mut last = window.slot(sys);
-        let others = last.get().iter().enumerate().filter(|(k, _)| *k != at);
-        let found = others.fold(sample, |max, (_, k)| max.max(k.sample));
-        let hash = mix(last.at(before)?.hash, found);
+        let mut samples = last.get().map(|k| k.sample);
+        samples[at] = sample;
+        let found = samples.into_iter().fold(0, u32::max);
+        let hash = mix(last.get()[before].hash, found);
         *last.at_mut(at)? = Kept { sample, found, hash };
         Ok(())
     })?;
