@@ -149,10 +149,17 @@ mod tests {
 
     #[test]
     fn the_cuts_of_all_campaigns_are_added_up() {
-        let lines = [("rtos.mq.cuts", 5.0), ("rtos.em.cuts", 6.0), ("rtos.mq.points", 3.0)];
+        let lines = [
+            ("rtos.mq.cuts", 5.0),
+            ("rtos.em.cuts", 6.0),
+            ("rtos.mq.points", 3.0),
+        ];
         let mut printed: Figures = lines.map(|(k, v)| (k.to_owned(), v)).into();
         let sums = campaigns(&printed).unwrap();
-        assert_eq!((sums["rtos.cuts"], sums["rtos.preemption_points"]), (11.0, 3.0));
+        assert_eq!(
+            (sums["rtos.cuts"], sums["rtos.preemption_points"]),
+            (11.0, 3.0)
+        );
         printed.remove("rtos.mq.points");
         assert!(campaigns(&printed).is_err());
     }

@@ -192,7 +192,11 @@ pub fn kills_of(
             let system = systems.system(group, name, 0)?;
             let found = system.run(wanted, &mut random, &mut count);
             kills += count.kills;
-            failed.extend(found.with_context(whole)?.map(|f| format!("{}: {f}", whole())));
+            failed.extend(
+                found
+                    .with_context(whole)?
+                    .map(|f| format!("{}: {f}", whole())),
+            );
         }
     }
     Ok((kills, failed))

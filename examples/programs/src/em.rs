@@ -86,5 +86,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
     run!(machine, kernel, 3 threads, |port| {
         Plan::spawn(&kernel, places, port, monitor, first, second)
     });
-    (0..3).all(|t| kernel.ended(t) == Some(Ok(()))).then(|| found.get())
+    (0..3)
+        .all(|t| kernel.ended(t) == Some(Ok(())))
+        .then(|| found.get())
 }

@@ -66,7 +66,11 @@ fn average(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
         let sum = sum - last.get()[at].sample + sample;
         let found = sum / (i + 1).min(WINDOW as u32);
         let hash = mix(last.get()[before].hash, found);
-        *last.at_mut(at)? = Kept { sample, found, hash };
+        *last.at_mut(at)? = Kept {
+            sample,
+            found,
+            hash,
+        };
         Ok(())
     })?;
     th.step((), |sys, window, ()| {
@@ -85,7 +89,11 @@ fn maximum(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
         samples[at] = sample;
         let found = samples.into_iter().fold(0, u32::max);
         let hash = mix(last.get()[before].hash, found);
-        *last.at_mut(at)? = Kept { sample, found, hash };
+        *last.at_mut(at)? = Kept {
+            sample,
+            found,
+            hash,
+        };
         Ok(())
     })?;
     th.step((), |sys, window, ()| {
@@ -128,5 +136,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
     run!(machine, kernel, 4 threads, |port| {
         Plan::spawn(&kernel, places, port, producer, average, maximum, reported)
     });
-    (0..4).all(|t| kernel.ended(t) == Some(Ok(()))).then(|| found.get())?
+    (0..4)
+        .all(|t| kernel.ended(t) == Some(Ok(())))
+        .then(|| found.get())?
 }

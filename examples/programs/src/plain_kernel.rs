@@ -401,7 +401,6 @@ pub struct Ptr<'p, T, W = u32> {
     _t: PhantomData<(&'p (), T, W)>,
 }
 
-
 impl<T, W> Ptr<'_, T, W> {
     /// Allocates room for a value. **Errors**: there is none left.
     pub fn new<S: System>(sys: &Sys<'_, '_, S>, v: T) -> Result<Self, pmem_tx::Error> {
@@ -417,7 +416,10 @@ impl<T, W> Ptr<'_, T, W> {
             // SAFETY: a part of the region that nothing uses.
             unsafe { at.cast::<T>().write(v) };
             let at = NonZeroUsize::new(at as usize).ok_or(full)?;
-            Ok(Ptr { at, _t: PhantomData })
+            Ok(Ptr {
+                at,
+                _t: PhantomData,
+            })
         })
     }
     #[inline(always)]
