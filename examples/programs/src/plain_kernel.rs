@@ -244,6 +244,22 @@ pub fn now<S: System>(step: &Sys<'_, '_, S>) -> u64 {
     step.kernel.section(|_| step.port.now())
 }
 
+/// The body of a step.
+pub type StepBody<'k, 'm, S, R, A, O> =
+    fn(&Sys<'k, 'm, S>, &mut Root<R>, A) -> Result<O, pmem_tx::Error>;
+/// The body of a loop of one step.
+pub type TurnBody<'k, 'm, S, R, A> =
+    fn(&Sys<'k, 'm, S>, &mut Root<R>, u32, A) -> Result<(), pmem_tx::Error>;
+
+/// The error of a step.
+#[derive(Debug)]
+pub struct StepError(pmem_tx::Error);
+impl From<StepError> for Error {
+    fn from(e: StepError) -> Self {
+        e.0.into()
+    }
+}
+
 /// A thread, as its body sees it.
 pub struct Thread<'k, 'm, S: System, R> {
     sys: Sys<'k, 'm, S>,
@@ -280,9 +296,9 @@ impl<'k, 'm, S: System, R> Thread<'k, 'm, S, R> {
     pub fn step<A, O>(
         &mut self,
         args: A,
-        body: fn(&Sys<'k, 'm, S>, &mut Root<R>, A) -> Result<O, pmem_tx::Error>,
-    ) -> Result<O, Error> {
-        Ok(body(&self.sys, &mut self.root, args)?)
+        body: StepBody<'k, 'm, S, R, A, O>,
+    ) -> Result<O, StepError> {
+        body(&self.sys, &mut self.root, args).map_err(StepError)
     }
 
     /// Runs the body for each number of the range. **Errors**: those of the body.
@@ -291,7 +307,7 @@ impl<'k, 'm, S: System, R> Thread<'k, 'm, S, R> {
         &mut self,
         range: Range<u32>,
         args: A,
-        body: fn(&Sys<'k, 'm, S>, &mut Root<R>, u32, A) -> Result<(), pmem_tx::Error>,
+        body: TurnBody<'k, 'm, S, R, A>,
     ) -> Result<(), Error> {
         for i in range {
             body(&self.sys, &mut self.root, i, args)?;
@@ -482,7 +498,7 @@ impl<S: System, T: Copy, const N: usize> Queue<S, T, N> {
         Queue { at, _s }
     }
     #[inline(always)]
-    fn state<'a>(&self, sys: &'a Sys<'_, '_, S>) -> *mut Messages<T, N> {
+    fn state(&self, sys: &Sys<'_, '_, S>) -> *mut Messages<T, N> {
         sys.kernel.memory.wrapping_byte_add(self.at.offset).cast()
     }
 
@@ -599,6 +615,7 @@ macro_rules! system {
         )*
 
         /// The numbers of the objects.
+        #[allow(clippy::upper_case_acronyms)]
         enum Objects { $($object),* }
 
         /// What is in the memory.

@@ -7,8 +7,8 @@ use nv_replay::nvmem::superblock::{self, State, Superblock};
 use nv_replay::nvmem::{Model, Persist, Region, Unit};
 use nv_replay::pmem_tx::{self, Contexts, Shared, Sharing, Width};
 use nv_replay::{
-    Config, Error, Held, Message, NotNow, OpenError, OpenFailure, Options, Outlet, PBox, Port, Thread,
-    Threads, inspect,
+    Config, Error, Held, Message, NotNow, OpenError, OpenFailure, Options, Outlet, PBox, Port,
+    Thread, Threads, inspect,
 };
 use std::cell::RefCell;
 use std::marker::PhantomData;
