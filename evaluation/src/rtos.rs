@@ -1,9 +1,9 @@
 //! What the calls of the kernel cost on a Cortex-M4, and its threads cut and preempted there.
 
 use super::{Figures, Measured, Options};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use xtask::project::Project;
-use xtask::run::Step;
+use xtask::run::{Step, cargo};
 
 /// The machine, and the scenarios that measure: all, because what the marks cost is measured beside
 /// transactions.
@@ -25,18 +25,90 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let mut figures = calls(&costs)?;
     let code = xtask::sizes::kernel_code(project, step)?;
     figures.insert(CODE.to_owned(), code as f64);
+    let costs = xtask::machine::costs_of(project, MACHINE, PROGRAM, step)?;
+    figures.extend(programs(&costs)?);
+    for name in CODE_OF {
+        let code = xtask::sizes::program_code(project, name, step)?;
+        figures.insert(format!("rtos.{name}.code"), code as f64);
+    }
     Ok(figures.into())
 }
 
-/// The scenario of threads of the kernel.
-const PREEMPTED: &str = "rtos/";
+/// How the groups of whole programs begin, and which of them there are.
+const PROGRAM: &str = "program-";
+const PROGRAMS: [&str; 2] = ["mq", "em"];
+/// Those whose code is measured, too.
+const CODE_OF: [&str; 1] = ["mq"];
+/// Figure of a program, and what the rig calls it.
+const OF_PROGRAM: [(&str, &str); 9] = [
+    ("instructions", "protected.instructions"),
+    ("nvm_bytes", "protected.nvm_bytes"),
+    ("open_instructions", "protected.open_instructions"),
+    ("open_nvm_bytes", "protected.open_nvm_bytes"),
+    ("unprotected_instructions", "unprotected.instructions"),
+    ("unprotected_nvm_bytes", "unprotected.nvm_bytes"),
+    ("volatile_instructions", "volatile.instructions"),
+    ("volatile_nvm_bytes", "volatile.nvm_bytes"),
+    ("identical", "identical"),
+];
 
-/// All of that, and the campaign in machine code.
+/// The scenarios of threads of the kernel that are preempted and cut: of a group, and whole
+/// programs.
+const PREEMPTED: &str = "rtos/";
+/// Kills of each program on each machine in QEMU.
+const KILLS: u32 = 100;
+
+/// All of that, and the campaigns: on a host, in machine code, and in QEMU.
 pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured> {
     let mut figures = exact(project, step, options)?.figures;
-    let (machines, wrong) = xtask::machine::campaign(project, Some(PREEMPTED), false, step)?;
-    figures.extend(machines.into_iter().filter(|(k, _)| k.starts_with("rtos.")));
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .args(["test", "-p", "nv-rtos", "--test", "crash"])
+        // One thread would print each test's name first on the line.
+        .args(["--", "--nocapture", "--test-threads=2"]);
+    figures.extend(campaigns(&super::measure::figures(&step.run(c)?))?);
+    let mut wrong = None;
+    for scenario in [PREEMPTED, PROGRAM] {
+        let (machines, failed) = xtask::machine::campaign(project, Some(scenario), false, step)?;
+        figures.extend(machines.into_iter().filter(|(k, _)| k.starts_with("rtos.")));
+        wrong = wrong.or(failed);
+    }
+    let programs = PROGRAMS.map(|name| format!("{PROGRAM}{name}"));
+    let programs = programs.each_ref().map(|group| (&**group, "protected"));
+    let (kills, failed) = xtask::qemu::kills_of(project, &programs, KILLS, step)?;
+    figures.insert("rtos.qemu_kills".to_owned(), kills.into());
+    figures.insert("rtos.qemu_failures".to_owned(), failed.len() as f64);
+    wrong = wrong.or((!failed.is_empty()).then(|| failed.join("\n")));
     Ok(Measured { figures, wrong })
+}
+
+/// The sums of what the tests have printed. A failure would have ended the test.
+fn campaigns(printed: &Figures) -> Result<Figures> {
+    let sum = |end: &str| -> f64 {
+        let mine = printed.iter().filter(|(k, _)| k.ends_with(end));
+        mine.map(|(_, v)| v).sum()
+    };
+    let (cuts, points) = (sum(".cuts"), sum(".points"));
+    ensure!(cuts > 0.0 && points > 0.0, "no test has printed its cuts");
+    Ok(Figures::from([
+        ("rtos.cuts".to_owned(), cuts),
+        ("rtos.failures".to_owned(), 0.0),
+        ("rtos.preemption_points".to_owned(), points),
+    ]))
+}
+
+/// The figures of the programs.
+fn programs(costs: &Figures) -> Result<Figures> {
+    let mut out = Figures::new();
+    for name in PROGRAMS {
+        for (figure, of_rig) in OF_PROGRAM {
+            let key = format!("program.{MACHINE}.{name}.{of_rig}");
+            let found = costs.get(&key).copied();
+            let found = found.with_context(|| format!("no figure {key}"))?;
+            out.insert(format!("rtos.{name}.{figure}"), found);
+        }
+    }
+    Ok(out)
 }
 
 /// The figures of the calls.
@@ -64,6 +136,33 @@ fn calls(costs: &Figures) -> Result<Figures> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_without_a_figure_is_an_error() {
+        let key = |name: &str, of: &str| format!("program.arm.{name}.{of}");
+        let each = |name| OF_PROGRAM.map(|(_, of)| (key(name, of), 7.0));
+        let mut costs: Figures = PROGRAMS.into_iter().flat_map(each).collect();
+        assert_eq!(programs(&costs).unwrap()["rtos.em.nvm_bytes"], 7.0);
+        costs.remove(&key("mq", "identical"));
+        assert!(programs(&costs).is_err());
+    }
+
+    #[test]
+    fn the_cuts_of_all_campaigns_are_added_up() {
+        let lines = [
+            ("rtos.mq.cuts", 5.0),
+            ("rtos.em.cuts", 6.0),
+            ("rtos.mq.points", 3.0),
+        ];
+        let mut printed: Figures = lines.map(|(k, v)| (k.to_owned(), v)).into();
+        let sums = campaigns(&printed).unwrap();
+        assert_eq!(
+            (sums["rtos.cuts"], sums["rtos.preemption_points"]),
+            (11.0, 3.0)
+        );
+        printed.remove("rtos.mq.points");
+        assert!(campaigns(&printed).is_err());
+    }
 
     #[test]
     fn what_a_call_adds_to_its_step() {

@@ -20,7 +20,7 @@ mod inspect;
 pub mod machine;
 pub mod msp430;
 pub mod project;
-mod qemu;
+pub mod qemu;
 pub mod run;
 mod sabotage;
 pub mod shard;

@@ -37,6 +37,10 @@ pub struct Args {
     /// Where the last cut leaves very many states, boot a sample of them, which this number selects
     #[arg(long, value_name = "N", conflicts_with = "long")]
     sample: Option<u64>,
+    /// Runs each scenario once without a cut, and prints how many of its instructions are in which
+    /// function, inlined ones too
+    #[arg(long, conflicts_with = "replay")]
+    profile: bool,
     /// Repeats a failure: the line that it printed
     #[arg(long, value_name = "LINE")]
     replay: Option<String>,
@@ -129,6 +133,9 @@ fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
     option("json", a.json.as_ref().map(|p| p.display().to_string()));
     if a.long {
         run.arg("--long");
+    }
+    if a.profile {
+        run.arg("--profile");
     }
     for (machine, program) in QEMU.iter().filter(|q| has_program(q.1)) {
         run.arg(format!("--qemu={machine}={program}"));

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Kills in running programs, of each machine; ten times as many with `--long`.
 const KILLS: u32 = 200;
 /// The scenarios that can be made long, and for how many operations.
-const LONG: [(&str, &str); 18] = [
+const LONG: [(&str, &str); 20] = [
     ("nvmem", "superblock"),
     ("nvmem", "record"),
     ("nvmem", "loan"),
@@ -41,6 +41,8 @@ const LONG: [(&str, &str); 18] = [
     ("switch", "two_threads"),
     ("threads", "letters"),
     ("rtos", "handover"),
+    ("program-mq", "protected"),
+    ("program-em", "protected"),
 ];
 /// Planted bugs whose wrong state lasts long enough for a kill to meet it.
 const NOTICED: [u16; 2] = [1, 3];
@@ -164,6 +166,46 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     Ok(remarks.join("; ").into())
 }
 
+/// Kills each of some scenarios (group and name) so many times on each machine that runs it. How
+/// many kills there were in running programs, and what has failed.
+///
+/// **Errors**: something cannot be built or started.
+pub fn kills_of(
+    project: &Project,
+    scenarios: &[(&str, &str)],
+    wanted: u32,
+    s: &Step,
+) -> Result<(u32, Vec<String>)> {
+    let (mut kills, mut failed) = (0, Vec::new());
+    for e in &EMULATED {
+        if !has_program(e.program) {
+            bail!("{} is not installed (package {})", e.program, e.package);
+        }
+        let images = firmware::build(project, e.machine, s)?;
+        let suite = listed(s)?;
+        let systems = Systems {
+            project,
+            e,
+            images: &images,
+            suite: &suite,
+        };
+        let mut random = Random(u64::from(e.file) ^ 0xD1B5_4A32_D192_ED03);
+        for (group, name) in scenarios {
+            let whole = || format!("{}/{group}/{name}", e.machine.name);
+            let mut count = Count::default();
+            let system = systems.system(group, name, 0, ROUNDS)?;
+            let found = system.run(wanted, &mut random, &mut count);
+            kills += count.kills;
+            failed.extend(
+                found
+                    .with_context(whole)?
+                    .map(|f| format!("{}: {f}", whole())),
+            );
+        }
+    }
+    Ok((kills, failed))
+}
+
 /// A line of what the suite's program `list` prints.
 struct Listed {
     kind: String,
@@ -207,28 +249,17 @@ fn campaign(
     let mut long = LONG.to_vec();
     long.retain(|(group, _)| runs_on(group, e.machine.name));
     let each = wanted.div_ceil(long.len() as u32);
-    let path = project
-        .target
-        .join(format!("xtask/qemu-{}.bin", e.machine.name));
-    let system = |group: &str, name: &str, argument, rounds| {
-        let image = images.iter().find(|i| i.group == group);
-        let image = image.with_context(|| format!("no image of {group}"))?;
-        let all = suite.iter().filter(|l| l.kind == "scenario");
-        let mut all = all.filter(|l| l.group == group && l.scenario == name);
-        let listed = all.next();
-        let listed = listed.with_context(|| format!("no scenario {group}/{name}"))?;
-        Ok::<_, anyhow::Error>(System {
-            e,
-            image,
-            number: listed.number,
-            argument,
-            rounds,
-            path: path.clone(),
-        })
+    let systems = Systems {
+        project,
+        e,
+        images,
+        suite,
     };
+    let path = systems.path();
     for (group, name) in long {
         let whole = || format!("{}/{group}/{name}", e.machine.name);
-        let found = system(group, name, 0, ROUNDS)?
+        let found = systems
+            .system(group, name, 0, ROUNDS)?
             .run(each, &mut random, &mut count)
             .with_context(whole)?;
         if let Some(failure) = found {
@@ -242,7 +273,8 @@ fn campaign(
         // Without the bug, and with it.
         for (argument, kills) in [(0, each), (b.number, MISSES)] {
             let mut ignored = Count::default();
-            let found = system(&b.group, &b.scenario, argument, ENDLESS)?
+            let found = systems
+                .system(&b.group, &b.scenario, argument, ENDLESS)?
                 .run(kills, &mut random, &mut ignored)
                 .with_context(|| format!("{}/{}/{}", e.machine.name, b.group, b.scenario))?;
             match found {
@@ -257,6 +289,39 @@ fn campaign(
         bail!("the suite does not list the planted bugs {NOTICED:?}");
     }
     Ok(count)
+}
+
+/// The images of a machine, and the scenarios in them.
+struct Systems<'a> {
+    project: &'a Project,
+    e: &'a Emulated,
+    images: &'a [Image],
+    suite: &'a [Listed],
+}
+
+impl<'a> Systems<'a> {
+    /// The file that is the machine's memory.
+    fn path(&self) -> PathBuf {
+        let name = format!("xtask/qemu-{}.bin", self.e.machine.name);
+        self.project.target.join(name)
+    }
+
+    fn system(&self, group: &str, name: &str, argument: u16, rounds: u16) -> Result<System<'a>> {
+        let image = self.images.iter().find(|i| i.group == group);
+        let image = image.with_context(|| format!("no image of {group}"))?;
+        let all = self.suite.iter().filter(|l| l.kind == "scenario");
+        let mut all = all.filter(|l| l.group == group && l.scenario == name);
+        let listed = all.next();
+        let listed = listed.with_context(|| format!("no scenario {group}/{name}"))?;
+        Ok(System {
+            e: self.e,
+            image,
+            number: listed.number,
+            argument,
+            rounds,
+            path: self.path(),
+        })
+    }
 }
 
 /// One scenario on one machine.

@@ -33,6 +33,9 @@ const DOC: &str = "docs/SIZES.md";
 /// The 16-bit target. It needs a nightly toolchain.
 const MSP430: &str = "msp430-none-elf";
 
+/// How the names of whole programs begin, which are no part of the table.
+const PROGRAM: &str = "program_";
+
 /// Program and target.
 type Table = BTreeMap<(String, String), Size>;
 
@@ -132,7 +135,7 @@ fn measure(project: &Project, step: &Step) -> Result<Measured> {
     let names = || {
         let bins = probes.targets.iter().filter(|t| t.1 == "bin");
         let names = bins.map(|t| t.0.as_str());
-        names.filter(|n| !matches!(*n, "empty" | "overhead"))
+        names.filter(|n| !matches!(*n, "empty" | "overhead") && !n.starts_with(PROGRAM))
     };
     let packages: Vec<_> = project.published().map(|p| p.name.clone()).collect();
     let mut table = Table::new();
@@ -190,16 +193,28 @@ fn measure(project: &Project, step: &Step) -> Result<Measured> {
 /// Bytes of code that the source of `nv-rtos` makes in a program with two threads and an object of
 /// each kind, on `thumbv7em`, with `opt-level = "s"`. Its port does nothing.
 pub fn kernel_code(project: &Project, step: &Step) -> Result<u64> {
+    own::code(&cortex_m4(project, "rtos", step)?, "/crates/rtos/src/")
+}
+
+/// Bytes of code and constants of a whole program of `examples/programs`, on `thumbv7em`, with
+/// `opt-level = "s"`.
+pub fn program_code(project: &Project, name: &str, step: &Step) -> Result<u64> {
+    let path = cortex_m4(project, &format!("{PROGRAM}{name}"), step)?;
+    let program = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let size = elf::size(&program)?;
+    Ok(size.code + size.constants)
+}
+
+/// Builds a probe for `thumbv7em`, with `opt-level = "s"`. Where it is.
+fn cortex_m4(project: &Project, name: &str, step: &Step) -> Result<PathBuf> {
     const TARGET: &str = "thumbv7em-none-eabihf";
-    const PROGRAM: &str = "rtos";
     let mut c = cargo();
     c.current_dir(&project.root)
-        .args(["build", "-p", "size-probes", "--bin", PROGRAM])
+        .args(["build", "-p", "size-probes", "--bin", name])
         .args(["--profile", "size", "--config", "profile.size.debug=1"])
         .args(["--target", TARGET]);
     step.run(c)?;
-    let path = project.target.join(TARGET).join("size").join(PROGRAM);
-    own::code(&path, "/crates/rtos/src/")
+    Ok(project.target.join(TARGET).join("size").join(name))
 }
 
 /// The figures of the minimal programs: those that are named like a package.

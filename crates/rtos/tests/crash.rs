@@ -127,6 +127,7 @@ macro_rules! campaign {
 fn told(name: &str, s: Summary) {
     println!("{name}: {s}");
     println!("rtos.{name}.cuts {}", s.cuts);
+    println!("rtos.{name}.points {}", s.points);
     assert!(s.partial || s.cuts > 100, "{s}");
 }
 

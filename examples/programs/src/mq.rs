@@ -25,27 +25,29 @@ nv_rtos::system! {
     }
     threads {
         producer(u8 = 0): 1;
-        average(Window = Window::EMPTY): 2;
-        maximum(Window = Window::EMPTY): 2;
+        average(Window = EMPTY): 2;
+        maximum(Window = EMPTY): 2;
         report([u32; 4] = [0; 4]): 3;
     }
 }
 
-/// What a worker keeps.
-#[derive(Persist)]
+/// What a worker keeps: the last samples, each with what was found when it came.
+type Window = [Kept; WINDOW];
+
+/// A sample, and what was found with it: the last average or maximum, and a hash of all of them.
+#[derive(Persist, Clone, Copy)]
 #[repr(C)]
-pub struct Window {
-    samples: [u32; WINDOW],
-    /// The last average or maximum, and a hash of all of them.
-    found: [u32; 2],
+pub struct Kept {
+    sample: u32,
+    found: u32,
+    hash: u32,
 }
 
-impl Window {
-    const EMPTY: Self = Window {
-        samples: [0; WINDOW],
-        found: [0; 2],
-    };
-}
+const EMPTY: Window = [Kept {
+    sample: 0,
+    found: 0,
+    hash: 0,
+}; WINDOW];
 
 fn producer(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
     th.each_step(0..MESSAGES, (), |sys, _, i, ()| {
@@ -58,16 +60,22 @@ fn producer(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
 fn average(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
     th.each_step(0..MESSAGES, (), |sys, window, _, ()| {
         let [i, sample] = AVERAGES.receive(sys)?;
-        let mut w = window.fields(sys);
-        *w.samples.at_mut(i as usize % WINDOW)? = sample;
-        let sum: u32 = w.samples.get().iter().sum();
-        let average = sum / (i + 1).min(WINDOW as u32);
-        let hash = mix(w.found.get()[1], average);
-        w.found.set([average, hash])
+        let [at, before] = places(i);
+        let mut last = window.slot(sys);
+        let sum: u32 = last.get().iter().map(|k| k.sample).sum();
+        let sum = sum - last.get()[at].sample + sample;
+        let found = sum / (i + 1).min(WINDOW as u32);
+        let hash = mix(last.get()[before].hash, found);
+        *last.at_mut(at)? = Kept {
+            sample,
+            found,
+            hash,
+        };
+        Ok(())
     })?;
     th.step((), |sys, window, ()| {
-        let [average, hash] = window.get(sys).found;
-        FOUND.send(sys, [0, average, hash])
+        let Kept { found, hash, .. } = window.get(sys)[LAST];
+        FOUND.send(sys, [0, found, hash])
     })?;
     Ok(())
 }
@@ -75,18 +83,34 @@ fn average(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
 fn maximum(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
     th.each_step(0..MESSAGES, (), |sys, window, _, ()| {
         let [i, sample] = MAXIMA.receive(sys)?;
-        let mut w = window.fields(sys);
-        *w.samples.at_mut(i as usize % WINDOW)? = sample;
-        let maximum = w.samples.get().iter().fold(0, |max, s| max.max(*s));
-        let hash = mix(w.found.get()[1], maximum);
-        w.found.set([maximum, hash])
+        let [at, before] = places(i);
+        let mut last = window.slot(sys);
+        let mut samples = last.get().map(|k| k.sample);
+        samples[at] = sample;
+        let found = samples.into_iter().fold(0, u32::max);
+        let hash = mix(last.get()[before].hash, found);
+        *last.at_mut(at)? = Kept {
+            sample,
+            found,
+            hash,
+        };
+        Ok(())
     })?;
     th.step((), |sys, window, ()| {
-        let [maximum, hash] = window.get(sys).found;
-        FOUND.send(sys, [2, maximum, hash])
+        let Kept { found, hash, .. } = window.get(sys)[LAST];
+        FOUND.send(sys, [2, found, hash])
     })?;
     Ok(())
 }
+
+/// The place of a message's sample in the window, and that of the one before.
+fn places(i: u32) -> [usize; 2] {
+    let at = i as usize % WINDOW;
+    [at, if at == 0 { WINDOW - 1 } else { at - 1 }]
+}
+
+/// The place of the last message.
+const LAST: usize = (MESSAGES as usize - 1) % WINDOW;
 
 /// Returns the last average, the hash of all averages, and the same of the maxima.
 fn report(th: &mut Thread<Plan, [u32; 4]>) -> Result<[u32; 4], Error> {

@@ -31,8 +31,11 @@ pub trait System: Sized + 'static {
     type Memory;
     /// The threads.
     const THREADS: &'static [ThreadSpec];
-    /// What the memory holds at first.
-    fn initial() -> Self::Memory;
+    /// Writes what the memory holds at first. Slots of queues stay as they are.
+    ///
+    /// # Safety
+    /// The memory is there, and nothing of it is lent.
+    unsafe fn begin(memory: *mut Self::Memory);
 }
 
 /// Bits of `threads`.
@@ -171,7 +174,7 @@ pub(crate) fn open<S: System>(
         return Err(OpenError::TooSmall);
     }
     // SAFETY: the region is this kernel's, as long and as aligned as it needs.
-    unsafe { memory.write(S::initial()) };
+    unsafe { S::begin(memory) };
     let mut state = State {
         levels: [Level::default(); 8],
         ready: 0,
@@ -241,6 +244,22 @@ pub fn now<S: System>(step: &Sys<'_, '_, S>) -> u64 {
     step.kernel.section(|_| step.port.now())
 }
 
+/// The body of a step.
+pub type StepBody<'k, 'm, S, R, A, O> =
+    fn(&Sys<'k, 'm, S>, &mut Root<R>, A) -> Result<O, pmem_tx::Error>;
+/// The body of a loop of one step.
+pub type TurnBody<'k, 'm, S, R, A> =
+    fn(&Sys<'k, 'm, S>, &mut Root<R>, u32, A) -> Result<(), pmem_tx::Error>;
+
+/// The error of a step.
+#[derive(Debug)]
+pub struct StepError(pmem_tx::Error);
+impl From<StepError> for Error {
+    fn from(e: StepError) -> Self {
+        e.0.into()
+    }
+}
+
 /// A thread, as its body sees it.
 pub struct Thread<'k, 'm, S: System, R> {
     sys: Sys<'k, 'm, S>,
@@ -277,9 +296,9 @@ impl<'k, 'm, S: System, R> Thread<'k, 'm, S, R> {
     pub fn step<A, O>(
         &mut self,
         args: A,
-        body: fn(&Sys<'k, 'm, S>, &mut Root<R>, A) -> Result<O, pmem_tx::Error>,
-    ) -> Result<O, Error> {
-        Ok(body(&self.sys, &mut self.root, args)?)
+        body: StepBody<'k, 'm, S, R, A, O>,
+    ) -> Result<O, StepError> {
+        body(&self.sys, &mut self.root, args).map_err(StepError)
     }
 
     /// Runs the body for each number of the range. **Errors**: those of the body.
@@ -288,7 +307,7 @@ impl<'k, 'm, S: System, R> Thread<'k, 'm, S, R> {
         &mut self,
         range: Range<u32>,
         args: A,
-        body: fn(&Sys<'k, 'm, S>, &mut Root<R>, u32, A) -> Result<(), pmem_tx::Error>,
+        body: TurnBody<'k, 'm, S, R, A>,
     ) -> Result<(), Error> {
         for i in range {
             body(&self.sys, &mut self.root, i, args)?;
@@ -363,7 +382,13 @@ impl<U> FieldSlot<'_, U> {
 }
 
 impl<T, const N: usize> FieldSlot<'_, [T; N]> {
-    /// An element. **Errors**: there is none of this number.
+    /// An element, to read it. **Errors**: there is none of this number.
+    #[inline(always)]
+    pub fn at(&self, i: usize) -> Result<&T, pmem_tx::Error> {
+        let none = pmem_tx::Error::Index { index: i, len: N };
+        self.get().get(i).ok_or(none)
+    }
+    /// An element, to write it. **Errors**: as for [`at`](Self::at).
     #[inline(always)]
     pub fn at_mut(&mut self, i: usize) -> Result<&mut T, pmem_tx::Error> {
         let none = pmem_tx::Error::Index { index: i, len: N };
@@ -429,6 +454,11 @@ impl<T, W> Ptr<'_, T, W> {
 pub trait Object {
     /// What of it is in the memory.
     type State;
+    /// Writes what it is at first.
+    ///
+    /// # Safety
+    /// The state is there, and nothing of it is lent.
+    unsafe fn begin(state: *mut Self::State);
 }
 
 /// Where an object is.
@@ -454,18 +484,12 @@ pub struct Messages<T, const N: usize> {
     slots: [core::mem::MaybeUninit<T>; N],
 }
 
-impl<T, const N: usize> Default for Messages<T, N> {
-    fn default() -> Self {
-        Messages {
-            first: 0,
-            len: 0,
-            slots: [const { core::mem::MaybeUninit::uninit() }; N],
-        }
-    }
-}
-
 impl<S, T, const N: usize> Object for Queue<S, T, N> {
     type State = Messages<T, N>;
+    unsafe fn begin(state: *mut Messages<T, N>) {
+        // SAFETY: by the contract.
+        unsafe { ((*state).first, (*state).len) = (0, 0) }
+    }
 }
 
 impl<S: System, T: Copy, const N: usize> Queue<S, T, N> {
@@ -474,7 +498,7 @@ impl<S: System, T: Copy, const N: usize> Queue<S, T, N> {
         Queue { at, _s }
     }
     #[inline(always)]
-    fn state<'a>(&self, sys: &'a Sys<'_, '_, S>) -> *mut Messages<T, N> {
+    fn state(&self, sys: &Sys<'_, '_, S>) -> *mut Messages<T, N> {
         sys.kernel.memory.wrapping_byte_add(self.at.offset).cast()
     }
 
@@ -519,6 +543,10 @@ pub struct Events<S> {
 
 impl<S> Object for Events<S> {
     type State = u32;
+    unsafe fn begin(state: *mut u32) {
+        // SAFETY: by the contract.
+        unsafe { *state = 0 }
+    }
 }
 
 impl<S: System> Events<S> {
@@ -587,6 +615,7 @@ macro_rules! system {
         )*
 
         /// The numbers of the objects.
+        #[allow(clippy::upper_case_acronyms)]
         enum Objects { $($object),* }
 
         /// What is in the memory.
@@ -609,12 +638,14 @@ macro_rules! system {
                     priority: $priority,
                 },)+
             ];
-            fn initial() -> Memory {
+            unsafe fn begin(memory: *mut Memory) {
                 const { crate::plain_kernel::Config { $($table)* } };
                 $(const { crate::plain_kernel::pmem_tx::Config { $($pool)* } };)?
-                Memory {
-                    $($object: Default::default(),)*
-                    $($thread: $init,)+
+                // SAFETY: by the contract.
+                unsafe {
+                    $(<crate::plain_kernel::$kind<$system $(, $message, $n)?>
+                        as crate::plain_kernel::Object>::begin(&raw mut (*memory).$object);)*
+                    $((&raw mut (*memory).$thread).write($init);)+
                 }
             }
         }

@@ -134,7 +134,11 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
     };
     let mut explored = explored;
     if job.case.periods && explored.failures == 0 {
-        let many = if job.reach.depth == Some(0) { FEW } else { MANY };
+        let many = if job.reach.depth == Some(0) {
+            FEW
+        } else {
+            MANY
+        };
         if let Some(report) = periods::run(&mut **m, &job.case, many, &mut explored) {
             let report = Some(report);
             return Ok(Some(Done { explored, report }));

@@ -126,6 +126,44 @@ impl Image {
     }
 }
 
+/// The names of the functions that hold addresses, inlined ones too: the innermost first.
+pub struct Names(Option<addr2line::Loader>);
+
+impl Names {
+    /// Those of an image, from its debugging information.
+    pub fn of(image: &Image) -> Self {
+        let path = image.path.as_ref();
+        Names(path.and_then(|p| addr2line::Loader::new(p).ok()))
+    }
+
+    /// The functions that hold an address.
+    pub fn at(&self, address: u32) -> Vec<String> {
+        let mut out = Vec::new();
+        let frames = self.0.as_ref().map(|l| l.find_frames(u64::from(address)));
+        if let Some(Ok(mut frames)) = frames {
+            while let Ok(Some(f)) = frames.next() {
+                let name = f.function.as_ref().and_then(|n| n.demangle().ok());
+                out.push(name.map_or("?".into(), |n| plain(&n)));
+            }
+        }
+        out
+    }
+}
+
+/// A function's name without the types in angle brackets.
+fn plain(name: &str) -> String {
+    let (mut out, mut depth) = (String::new(), 0_u32);
+    for c in name.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            c if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
 /// The last three parts of a path.
 fn short(path: &str) -> String {
     let parts: Vec<_> = path.split('/').collect();

@@ -11,6 +11,7 @@ mod machines;
 mod msp430;
 mod periods;
 mod preempt;
+mod profile;
 mod programs;
 mod qemu;
 mod replay;
@@ -52,6 +53,9 @@ struct Args {
     /// Run each scenario once without a cut, and count
     #[arg(long)]
     costs: bool,
+    /// Run each scenario once without a cut, and say which functions its instructions are in
+    #[arg(long, conflicts_with = "replay")]
+    profile: bool,
     /// Repeat the failure of this line
     #[arg(long, value_name = "LINE")]
     replay: Option<replay::Line>,
@@ -116,6 +120,7 @@ fn main() -> ExitCode {
 /// Whether nothing was wrong.
 fn run(a: &Args) -> Result<bool> {
     match &a.replay {
+        _ if a.profile => profile(a),
         Some(line) => again(a, line),
         None => all(a),
     }
@@ -171,6 +176,20 @@ fn again(a: &Args, line: &replay::Line) -> Result<bool> {
     let (text, failed) = report::repeat(&mut *m, &case, &line.cuts, 20_000_000)?;
     print!("{line}\n{text}");
     Ok(!failed)
+}
+
+/// Prints where the instructions of the scenarios are.
+fn profile(a: &Args) -> Result<bool> {
+    for source in &a.images {
+        let mut m = source.machine()?;
+        for case in cases(&source.group, 0)? {
+            let name = format!("{}/{}/{}", source.machine, source.group, case.name);
+            if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
+                print!("{name}\n{}", profile::of(&mut *m, &case));
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// How often scenarios that repeat an operation do it, when they are explored once more.

@@ -10,7 +10,7 @@ use crate::state::{Log, mix};
 use relume_suite::abi;
 
 /// Mean periods, in instructions. Each life has 1 to twice as many.
-const MEANS: [u64; 6] = [8_000, 12_000, 20_000, 40_000, 80_000, 160_000];
+const MEANS: [u64; 6] = [30_000, 40_000, 60_000, 80_000, 120_000, 160_000];
 /// Lives after which a program counts as one that does not come to its end.
 const LIVES: u64 = 5_000;
 
