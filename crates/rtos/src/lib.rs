@@ -19,6 +19,7 @@ pub mod cortex_m;
 mod cortex_m_switch;
 mod error;
 mod kernel;
+mod notify;
 mod objects;
 mod port;
 mod ram;
@@ -35,6 +36,7 @@ mod thread;
 
 pub use error::{OpenError, code};
 pub use kernel::{Isr, Kernel, Sys};
+pub use notify::{wait_notification, wait_notification_timeout};
 pub use nv_replay::pmem_tx::nvmem;
 pub use nv_replay::{Config, Error, pmem_tx};
 pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
@@ -58,5 +60,6 @@ pub mod __private {
     pub use crate::port::assert_preempted;
     pub use crate::ram::{Memory, Ram};
     pub use crate::system::{Each, Layout, ObjectSpec, Opened, PlacesIn, open};
+    pub use crate::system::{all_objects, end_of_all};
     pub use crate::thread::{kept, run};
 }
