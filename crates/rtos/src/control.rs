@@ -433,6 +433,16 @@ impl<S: System> Kernel<'_, S> {
         self.section(|s| s.is_aborted(t))
     }
 
+    /// When the kernel's timer is due, in ticks since the boot: the first instant at which a thread
+    /// may become ready without an interrupt. `None`: it waits for an interrupt only. For a port
+    /// that has no thread to run.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.section(|s| {
+            let at = s.schedule.timer.filter(|at| *at != u64::MAX)?;
+            Some(at.saturating_sub(s.base))
+        })
+    }
+
     /// A thread's own priority, as the last commit has left it. 0 if there is no such thread.
     pub fn priority(&self, thread: usize) -> u8 {
         self.section(|s| s.priority(thread))

@@ -30,6 +30,12 @@ pub mod riscv;
 #[allow(unsafe_code)]
 mod riscv_switch;
 mod schedule;
+#[cfg(any(
+    test,
+    all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
+    all(feature = "riscv", target_arch = "riscv32", target_os = "none")
+))]
+mod stack;
 mod system;
 mod tags;
 mod thread;
