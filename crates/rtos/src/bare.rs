@@ -149,6 +149,13 @@ pub struct Stack<const N: usize>([u8; N]);
 impl<const N: usize> Stack<N> {
     /// One that is not used yet.
     pub const NEW: Self = Stack([0; N]);
+
+    /// The bytes that nothing has used, if it was [`NEW`](Self::NEW) before the run: those at its
+    /// low end that are still 0. Ask when [`Bare::run`] has returned. What a thread may need in
+    /// other circumstances, an interrupt among them, it does not know.
+    pub fn unused(&self) -> usize {
+        crate::stack::untouched(&self.0)
+    }
 }
 
 /// A core with a stack for each of `T` threads.
@@ -174,21 +181,37 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
     ///
     /// **Power loss**: the next boot opens the system, and calls this again.
     pub fn run<K: Runs>(self, kernel: &K, period: Option<u32>) -> bool {
+        self.run_idle(kernel, period, |_| core_of::wait())
+    }
+
+    /// Like [`run`](Self::run), but calls `idle` when no thread is ready, with the time at which
+    /// the kernel's timer is due: see [`Kernel::next_deadline`](crate::Kernel::next_deadline). `idle` waits for an interrupt, or
+    /// decides by the energy that is left to sleep deeper. It runs with interrupts masked, on the
+    /// stack of `main`. An interrupt that becomes pending meanwhile must end its wait, as it ends
+    /// the core's `wfi`.
+    ///
+    /// **Power loss**: as there.
+    pub fn run_idle<K: Runs>(
+        self,
+        kernel: &K,
+        period: Option<u32>,
+        mut idle: impl FnMut(Option<u64>),
+    ) -> bool {
         const { assert!(T == K::THREADS, "one stack for each thread") };
         if !core_of::may_run() || !Masked::with(|| self.install(kernel)) {
             return false;
         }
         core_of::start(period);
         kernel.start(&Core);
-        let idle = || {
-            let ended = (0..T).all(|t| kernel.has_ended(t));
-            if !ended {
-                // An interrupt that is masked ends it, too.
-                core_of::wait();
+        let mut over = || {
+            let over = (0..T).all(|t| kernel.has_ended(t));
+            if !over {
+                // An interrupt that is masked ends its wait, too.
+                idle(kernel.next_deadline());
             }
-            ended
+            over
         };
-        while !Masked::with(idle) {}
+        while !Masked::with(&mut over) {}
         Masked::with(|| {
             core_of::stop(period);
             RUNNING.set(None);

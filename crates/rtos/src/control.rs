@@ -71,7 +71,9 @@ impl<S: System> State<'_, S> {
             return Ok(false);
         }
         let number = (number % NUMBERS) as u8;
-        self.control(t).number = number;
+        if let Some(mark) = self.ram.marks_mut().get_mut(t) {
+            mark.number = number;
+        }
         let state = self.store.get(lives_word::<S>(t))?;
         let mut same = state / LIVES == number;
         if planted!("nv-rtos/progress-not-seen-at-boot") {
@@ -139,7 +141,7 @@ impl<S: System> State<'_, S> {
             }
             self.schedule.trying &= !bit(t);
             let word = lives_word::<S>(t);
-            let number = self.control(t).number;
+            let number = self.ram.marks().get(t).map_or(0, |m| m.number);
             // A word that was damaged in this life is found by the next open.
             let Ok(state) = self.store.get(word) else {
                 return;
@@ -196,7 +198,8 @@ impl<S: System> State<'_, S> {
     /// At the boot: a thread's state.
     pub fn load_thread(&mut self, t: usize) -> Result<(), TagError> {
         if S::CONTROL.change {
-            self.control(t).state = self.store.get(thread_word::<S>(t))?;
+            let state = self.store.get(thread_word::<S>(t))?;
+            self.set_state(t, state);
         }
         Ok(())
     }
@@ -215,13 +218,24 @@ impl<S: System> State<'_, S> {
     }
 
     pub fn is_aborted(&self, t: usize) -> bool {
-        S::CONTROL.change && self.thread(t).is_some_and(|c| c.state == ABORTED)
+        S::CONTROL.change && self.state(t) == ABORTED
+    }
+
+    /// What a thread's word says.
+    fn state(&self, t: usize) -> u8 {
+        self.ram.marks().get(t).map_or(0, |m| m.state)
+    }
+
+    fn set_state(&mut self, t: usize, state: u8) {
+        if let Some(mark) = self.ram.marks_mut().get_mut(t) {
+            mark.state = state;
+        }
     }
 
     /// A thread's own priority.
     pub fn priority(&self, t: usize) -> u8 {
         let first = S::THREADS.get(t).map_or(0, |s| s.priority);
-        match self.thread(t).map_or(0, |c| c.state) {
+        match self.state(t) {
             0 | ABORTED => first,
             state => state - 1,
         }
@@ -247,14 +261,12 @@ impl<S: System> State<'_, S> {
     #[inline(never)]
     pub fn apply_to_thread(&mut self, object: u8, after: u8, stamp: Stamp) -> bool {
         let t = usize::from(object & !A_THREAD);
-        self.control(stamp.owner as usize).aborts = false;
-        let c = self.control(t);
-        let before = c.state;
+        let before = self.state(t);
         let aborts = after == ABORTED;
-        if before == ABORTED || (aborts && c.ended.is_some()) {
+        if before == ABORTED || (aborts && self.control(t).ended.is_some()) {
             return false;
         }
-        c.state = after;
+        self.set_state(t, after);
         if !planted!("nv-rtos/thread-word-not-stored") {
             // Refused only for a word that was damaged in this life, which the next open finds.
             let _ = self.store.put(thread_word::<S>(t), stamp, before, after);
@@ -275,10 +287,12 @@ impl<S: System> State<'_, S> {
         let object = core::mem::replace(&mut c.waits_for, NOTHING);
         c.held = 0;
         c.ended = Some(Err(Error::Aborted(code::ABORTED)));
-        if let Some(o) = self.object(object)
-            && !planted!("nv-rtos/aborted-thread-still-waits")
-        {
-            o.waiters &= !bit(t);
+        let mut waiter = bit(t);
+        if planted!("nv-rtos/aborted-thread-still-waits") {
+            waiter = 0;
+        }
+        if let Some(o) = self.object(object) {
+            o.waiters &= !waiter;
         }
         let s = &mut self.schedule;
         for set in [&mut s.lends, &mut s.sleepers, &mut s.joiners, &mut s.trying] {
@@ -315,9 +329,17 @@ impl<S: System> State<'_, S> {
     }
 
     /// Before a commit: whether a thread that the step of `t` aborts holds a mutex by now.
+    #[inline]
+    pub fn refuses(&mut self, t: usize) -> bool {
+        let mut all = self.control(t).operations();
+        let aborts = all.any(|o| o.object & A_THREAD != 0 && o.plus == ABORTED);
+        drop(all);
+        aborts && self.holds_by_now(t)
+    }
+
     #[cold]
     #[inline(never)]
-    pub fn refuses(&mut self, t: usize) -> bool {
+    fn holds_by_now(&mut self, t: usize) -> bool {
         if planted!("nv-rtos/abort-looks-once") {
             return false;
         }
@@ -335,7 +357,7 @@ impl<S: System> State<'_, S> {
     /// Changes a thread's state with the commit of the step of `me`.
     fn change(&mut self, me: usize, t: usize, state: u8) -> Result<(), pmem_tx::Error> {
         if planted!("nv-rtos/priority-changes-at-once") {
-            self.control(t).state = state;
+            self.set_state(t, state);
         }
         self.operate(me, A_THREAD | t as u8, |o| {
             if o.plus != ABORTED {
@@ -402,17 +424,23 @@ impl<S: System> ThreadId<S> {
         if found != Some(true) {
             return Ok(());
         }
-        sys.kernel.section(|s| {
-            s.change(sys.me, victim, ABORTED)?;
-            s.control(sys.me).aborts = true;
-            Ok(())
-        })
+        sys.kernel.section(|s| s.change(sys.me, victim, ABORTED))
     }
 }
 
 impl<S: System> Kernel<'_, S> {
     pub(crate) fn is_aborted(&self, t: usize) -> bool {
         self.section(|s| s.is_aborted(t))
+    }
+
+    /// When the kernel's timer is due, in ticks since the boot: the first instant at which a thread
+    /// may become ready without an interrupt. `None`: it waits for an interrupt only. For a port
+    /// that has no thread to run.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.section(|s| {
+            let at = s.schedule.timer.filter(|at| *at != u64::MAX)?;
+            Some(at.saturating_sub(s.base))
+        })
     }
 
     /// A thread's own priority, as the last commit has left it. 0 if there is no such thread.

@@ -597,7 +597,7 @@ impl<S: System> State<'_, S> {
     /// The claims of a thread's step end. Whether that has woken a thread.
     pub fn give_up(&mut self, t: usize) -> bool {
         let c = self.control(t);
-        (c.reads, c.aborts) = (false, false);
+        c.reads = false;
         let len = usize::from(core::mem::take(&mut c.len));
         let mut woke = false;
         for i in 0..len {
@@ -864,6 +864,9 @@ impl<S: System> Runs for Kernel<'_, S> {
     fn has_ended(&self, thread: usize) -> bool {
         self.section(|s| s.stopped(thread).is_some())
     }
+    fn next_deadline(&self) -> Option<u64> {
+        Kernel::next_deadline(self)
+    }
 }
 
 /// An interrupt's handler: what it may do.
@@ -1129,7 +1132,7 @@ impl<S: System> Token for Sys<'_, '_, S> {
                 s.abandon(me, self.port);
                 return Err(Error::Aborted(code::DAMAGED));
             }
-            if S::CONTROL.change && s.control(me).aborts && s.refuses(me) {
+            if S::CONTROL.change && s.refuses(me) {
                 s.abandon(me, self.port);
                 return Err(Error::Aborted(code::REFUSED));
             }

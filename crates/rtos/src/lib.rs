@@ -43,6 +43,7 @@ pub mod msp430;
 #[cfg(all(feature = "msp430", target_arch = "msp430"))]
 #[allow(unsafe_code)]
 mod msp430_switch;
+mod notify;
 mod objects;
 mod port;
 mod post;
@@ -55,6 +56,13 @@ pub mod riscv;
 mod riscv_switch;
 mod schedule;
 mod shared;
+#[cfg(any(
+    test,
+    all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
+    all(feature = "riscv", target_arch = "riscv32", target_os = "none"),
+    all(feature = "msp430", target_arch = "msp430")
+))]
+mod stack;
 mod system;
 mod tags;
 mod thread;
@@ -63,6 +71,7 @@ mod turns;
 
 pub use error::{OpenError, code};
 pub use kernel::{Isr, Kernel, Sys};
+pub use notify::{wait_notification, wait_notification_timeout};
 pub use nv_replay;
 pub use nv_replay::pmem_tx::nvmem;
 pub use nv_replay::{Config, Error, pmem_tx};
@@ -93,7 +102,7 @@ pub mod __private {
     pub use crate::ram::{Memory, Ram};
     pub use crate::shared::{In, KeyCell, Shares};
     pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
-    pub use crate::system::{open, share};
+    pub use crate::system::{all_objects, end_of_all, open, share};
     pub use crate::thread::{kept, run};
     pub use nv_replay::pmem_tx::SharedRoots;
 }

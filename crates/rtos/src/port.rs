@@ -50,6 +50,11 @@ pub trait Runs {
 
     /// Whether a thread has ended, or is parked.
     fn has_ended(&self, thread: usize) -> bool;
+
+    /// When its timer is due next, if it is: for a port that sleeps until then.
+    fn next_deadline(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// What the scheduler decides.

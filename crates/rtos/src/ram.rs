@@ -82,11 +82,6 @@ pub struct Control {
     pub live: bool,
     /// The running step has read the time.
     pub reads: bool,
-    /// It aborts a thread.
-    pub aborts: bool,
-    /// What the thread's word says: 0 for the priority of the system, or another one and 1, or
-    /// [`ABORTED`].
-    pub state: u8,
     /// How many operations.
     pub len: u8,
     /// How many locks it has, of one mutex maybe several; in a replay it has come to them, and
@@ -96,8 +91,6 @@ pub struct Control {
     pub used: u8,
     /// For what it waits, if it does.
     pub waits_for: u8,
-    /// The end of its last number at the boot.
-    pub number: u8,
     /// Their objects.
     pub holds: [u8; LOCKS_MAX],
     pub operations: [Operation; OPERATIONS_MAX],
@@ -175,6 +168,16 @@ pub struct Ram<const T: usize, const O: usize, const W: usize> {
     levels: [Level; T],
     objects: [Object; O],
     slots: [Slot; W],
+    marks: [Mark; T],
+}
+
+/// What the kernel knows of a thread from its words. Not in [`Control`], where a byte takes eight.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    /// 0 for the priority of the system, or another one and 1, or [`ABORTED`].
+    pub state: u8,
+    /// The end of its last number at the boot.
+    pub number: u8,
 }
 
 /// The parts of a [`Ram`]. Their lengths are constants of the system.
@@ -193,6 +196,10 @@ pub trait Memory {
     fn objects(&self) -> &[Object];
     /// The objects.
     fn objects_mut(&mut self) -> &mut [Object];
+    /// What is known of the threads from their words.
+    fn marks(&self) -> &[Mark];
+    /// What is known of the threads from their words.
+    fn marks_mut(&mut self) -> &mut [Mark];
     /// The threads, the objects, and the slots of queues by their words.
     fn parts(&mut self) -> (&mut [Control], &mut [Object], &mut [Slot]);
 }
@@ -203,12 +210,9 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             level: 0,
             live: false,
             reads: false,
-            aborts: false,
-            state: 0,
             len: 0,
             held: 0,
             waits_for: NOTHING,
-            number: 0,
             used: 0,
             holds: [NOTHING; LOCKS_MAX],
             operations: [Operation {
@@ -238,6 +242,10 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             state: 0,
             next: NO_SLOT,
         }; W],
+        marks: [Mark {
+            state: 0,
+            number: 0,
+        }; T],
     };
     #[inline(always)]
     fn threads(&self) -> &[Control] {
@@ -262,6 +270,12 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
     #[inline(always)]
     fn objects_mut(&mut self) -> &mut [Object] {
         &mut self.objects
+    }
+    fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+    fn marks_mut(&mut self) -> &mut [Mark] {
+        &mut self.marks
     }
     #[inline(always)]
     fn parts(&mut self) -> (&mut [Control], &mut [Object], &mut [Slot]) {

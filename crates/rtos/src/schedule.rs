@@ -35,7 +35,7 @@ pub(crate) struct Schedule {
     /// place to the one that runs.
     top: u8,
     /// When the timer is due: not after the first of the sleepers.
-    timer: Option<u64>,
+    pub timer: Option<u64>,
 }
 
 /// The bit of a thread.

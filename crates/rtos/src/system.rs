@@ -50,6 +50,8 @@ pub struct ThreadSpec {
 /// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadControl {
+    /// Each thread has notifications: see [`ThreadId::notify`]. **Cost**: an event group for each.
+    pub notify: bool,
     /// Threads change priorities ([`ThreadId::set_priority`]) and abort each other
     /// ([`ThreadId::abort`]). **Cost**: a word for each thread on the medium.
     pub change: bool,
@@ -64,6 +66,7 @@ pub struct ThreadControl {
 impl ThreadControl {
     /// Nothing of it.
     pub const NONE: Self = ThreadControl {
+        notify: false,
         change: false,
         lives: 0,
         ticks: 0,
@@ -117,6 +120,45 @@ impl Layout {
             slots: self.slots + slots,
         }
     }
+}
+
+/// What a system's objects take, with the notifications of its threads, which lie behind them.
+#[doc(hidden)]
+pub const fn end_of_all(objects: Layout, threads: usize, control: ThreadControl) -> Layout {
+    let n = if control.notify { threads } else { 0 };
+    assert!(
+        objects.object as usize + n <= 64,
+        "a system has at most 64 objects, with its threads' notifications"
+    );
+    Layout {
+        object: objects.object + n as u8,
+        word: objects.word + n as u16,
+        slots: objects.slots,
+    }
+}
+
+/// All of these objects.
+#[doc(hidden)]
+pub const fn all_objects<const N: usize>(own: &[ObjectSpec], end: Layout) -> [ObjectSpec; N] {
+    let first = end.word - (N - own.len()) as u16;
+    let mut all = [ObjectSpec {
+        kind: Kind::Events,
+        word: first,
+        words: 1,
+        initial: 0,
+        content: 0,
+        timer: None,
+    }; N];
+    let mut i = 0;
+    while i < N {
+        if i < own.len() {
+            all[i] = own[i];
+        } else {
+            all[i].word = first + (i - own.len()) as u16;
+        }
+        i += 1;
+    }
+    all
 }
 
 /// What the kernel knows of an object.
@@ -296,7 +338,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// }
 /// ```
 ///
-/// A block `control { change: true, lives: 4, ticks: 1000 }` behind the threads turns on what
+/// A block `control { change: true, notify: true, lives: 4, ticks: 1000 }` behind the threads turns on what
 /// [`ThreadControl`](crate::ThreadControl) has.
 ///
 /// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
@@ -332,19 +374,19 @@ macro_rules! system {
             type Roots = $crate::__private::Each<($($root,)+)>;
             type Ram = $crate::__private::Ram<
                 { [$(stringify!($thread)),+].len() },
-                { $system::__END.object as usize },
-                { $system::__END.word as usize },
+                { $system::__ALL.object as usize },
+                { $system::__ALL.word as usize },
             >;
             const THREADS: &'static [$crate::ThreadSpec] = &[
                 $($crate::ThreadSpec { name: stringify!($thread), priority: $priority },)+
             ];
-            const OBJECTS: &'static [$crate::__private::ObjectSpec] = $system::__OBJECTS;
-            const END: $crate::__private::Layout = $system::__END;
-            $(const CONTROL: $crate::ThreadControl = {
-                let mut control = $crate::ThreadControl::NONE;
-                $(control.$may = $value;)+
-                control
-            };)?
+            const OBJECTS: &'static [$crate::__private::ObjectSpec] =
+                &$crate::__private::all_objects::<{ $system::__ALL.object as usize }>(
+                    $system::__OBJECTS,
+                    $system::__ALL,
+                );
+            const END: $crate::__private::Layout = $system::__ALL;
+            const CONTROL: $crate::ThreadControl = $system::__CONTROL;
             const TABLE: $crate::Config = $crate::Config { $($table)* };
             const POOL: Option<$crate::pmem_tx::Config> =
                 $crate::pool_config!($({ $($pool)* })?);
@@ -352,6 +394,18 @@ macro_rules! system {
 
         #[allow(dead_code)]
         impl $system {
+            const __CONTROL: $crate::ThreadControl = {
+                #[allow(unused_mut)]
+                let mut control = $crate::ThreadControl::NONE;
+                $($(control.$may = $value;)+)?
+                control
+            };
+            const __ALL: $crate::__private::Layout = $crate::__private::end_of_all(
+                $system::__END,
+                [$(stringify!($thread)),+].len(),
+                $system::__CONTROL,
+            );
+
             /// Opens the region at a boot: formats a blank one, or recovers a used one. All that
             /// was not committed is undone before any thread runs.
             ///

@@ -38,6 +38,7 @@ macro_rules! programs {
                 use nv_rtos::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
                 use nv_rtos::pmem_tx::PBox;
                 use nv_rtos::{Error, Thread, Until, code, now};
+                use nv_rtos::{wait_notification, wait_notification_timeout};
                 use powerfail::World;
                 use std::cell::Cell;
                 use std::mem::MaybeUninit;
@@ -96,6 +97,8 @@ programs! {
     priorities, "programs/priorities.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     aborts, "programs/aborts.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    notify, "programs/notify.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
@@ -165,6 +168,12 @@ fn priorities_program() {
 fn aborts_program() {
     campaign!(aborts::in_order_32, 1, 1);
     campaign!(aborts::buffered_16, 1);
+}
+
+#[test]
+fn notify_program() {
+    campaign!(notify::in_order_32, 1, 1);
+    campaign!(notify::buffered_16, 1, 1);
 }
 
 #[test]
