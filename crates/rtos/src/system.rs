@@ -312,7 +312,7 @@ macro_rules! system {
             }
 
             $(
-                /// The threads' places, and the data of the mutexes for `spawn`: once after an open.
+                /// The threads' places and the data of the mutexes, for `spawn`: once an open.
                 ///
                 /// **Power loss**: objects that nothing owns are reclaimed now, or later.
                 /// **Errors**: it was called before.

@@ -309,12 +309,13 @@ impl<S: System> State<'_, S> {
         }
         let mut any = crate::ram::NOTHING;
         for (object, _) in timers::<S>() {
-            if let Some(o) = self.object(object)
-                && !planted!("nv-rtos/timer-started-unseen")
-            {
+            any = object;
+            if planted!("nv-rtos/timer-started-unseen") {
+                break;
+            }
+            if let Some(o) = self.object(object) {
                 o.waiters |= me;
             }
-            any = object;
         }
         self.block(t, any, until, port);
         Ok(None)
