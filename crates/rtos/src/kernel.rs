@@ -27,6 +27,7 @@ use crate::ram::{AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
+use crate::timers::has_timers;
 use core::cell::RefCell;
 use nv_replay::nvmem::superblock::{self, State as Found, Superblock};
 use nv_replay::nvmem::tagged::{Stamp, TagError};
@@ -485,9 +486,12 @@ impl<S: System> State<'_, S> {
     fn store_read_time(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
         self.control(t).reads = false;
         let now = self.now(port);
-        self.reach(now)?;
-        self.arm(t, now);
-        Ok(())
+        if const { has_timers::<S>() } {
+            self.reach(now)?;
+            self.arm(t, now);
+            return Ok(());
+        }
+        self.reach(now)
     }
 
     /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.

@@ -59,7 +59,7 @@ impl<S: System> Semaphore<S> {
             words: 1,
             initial: self.initial,
             content: self.max as u64,
-            timer: None,
+            timer: 0,
         }
     }
     #[doc(hidden)]
@@ -165,7 +165,7 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
             words: N as u16,
             initial: 0,
             content: type_hash::<T>("message"),
-            timer: None,
+            timer: 0,
         }
     }
     #[doc(hidden)]
@@ -304,7 +304,7 @@ impl<S: System> Events<S> {
             words: 1,
             initial: 0,
             content: 0,
-            timer: None,
+            timer: 0,
         }
     }
     #[doc(hidden)]
@@ -407,6 +407,10 @@ impl<S: System> Mutex<S> {
 impl<S: System, T: Persist> Mutex<S, T> {
     #[doc(hidden)]
     pub const fn with(at: Layout, find: Find<S, T>) -> Self {
+        assert!(
+            size_of::<T>() > 0,
+            "the data of a mutex have at least one byte"
+        );
         Mutex {
             at,
             content: type_hash::<T>("shared"),
@@ -424,7 +428,7 @@ impl<S: System, T> Mutex<S, T> {
             words: 1,
             initial: 0,
             content: self.content,
-            timer: None,
+            timer: 0,
         }
     }
     #[doc(hidden)]
@@ -436,6 +440,10 @@ impl<S: System, T> Mutex<S, T> {
     }
     /// The key to its data, if it has some.
     pub(crate) fn data<'c>(&self, cells: &'c S::Cells<'c>) -> Option<Held<'c, T, UnitOf<S>>> {
+        // What the compiler knows: a plain mutex has no code for data.
+        if size_of::<T>() == 0 {
+            return None;
+        }
         self.find
             .map(|find| Held::new(Some(find(cells, PhantomData))))
     }

@@ -4,7 +4,6 @@ use crate::error::OpenError;
 use crate::kernel::Kernel;
 use crate::ram::Memory;
 use crate::shared::{Shares, UnitOf};
-use crate::timers::TimerSpec;
 use core::marker::PhantomData;
 use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Sharing, Tx, Width};
@@ -169,10 +168,10 @@ pub struct ObjectSpec {
     pub word: u16,
     pub words: u16,
     pub initial: u8,
-    /// A hash of what its messages are.
+    /// A hash of what its messages are; of a timer, its slots and its period.
     pub content: u64,
-    /// It is a timer.
-    pub timer: Option<TimerSpec>,
+    /// It is a timer: 1, or a periodic one: 2.
+    pub timer: u8,
 }
 
 /// A thread of the system `S`, for [`Thread::join`](crate::Thread::join).
@@ -243,7 +242,12 @@ pub(crate) fn fingerprint<S: System>() -> u64 {
     for o in S::OBJECTS {
         add(o.kind as u64);
         add(o.words.into());
-        add(o.content);
+        // A program may change the period of a timer.
+        add(if o.timer == 0 {
+            o.content
+        } else {
+            o.timer.into()
+        });
     }
     hash
 }
@@ -417,7 +421,7 @@ macro_rules! system {
             }
 
             $(
-                /// The threads' places, and the data of the mutexes for `spawn`: once after an open.
+                /// The threads' places and the data of the mutexes, for `spawn`: once an open.
                 ///
                 /// **Power loss**: objects that nothing owns are reclaimed now, or later.
                 /// **Errors**: it was called before.

@@ -262,7 +262,9 @@ pub struct Guard<'k, 'm, 'c, S: System, T = ()> {
 
 impl<S: System, T> Drop for Guard<'_, '_, '_, S, T> {
     fn drop(&mut self) {
-        if let Some(data) = &mut self.data {
+        if size_of::<T>() > 0
+            && let Some(data) = &mut self.data
+        {
             data.put_back::<S>();
         }
         self.sys.unlock(self.object)

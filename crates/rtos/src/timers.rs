@@ -48,9 +48,8 @@ const ALL: u8 = 0xff;
 const DEADLINE: u32 = 8;
 
 /// What the kernel knows of a timer.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimerSpec {
+#[derive(Clone, Copy)]
+pub(crate) struct TimerSpec {
     /// Where its deadlines are.
     slots: u32,
     period: u32,
@@ -58,6 +57,14 @@ pub struct TimerSpec {
 }
 
 impl TimerSpec {
+    fn of(spec: &ObjectSpec) -> Option<Self> {
+        (spec.timer != 0).then_some(TimerSpec {
+            slots: (spec.content >> 32) as u32,
+            period: spec.content as u32,
+            periodic: spec.timer > 1,
+        })
+    }
+
     fn slot(&self, n: u8) -> u32 {
         self.slots + u32::from(n % 2) * DEADLINE
     }
@@ -114,8 +121,8 @@ impl<S: System> Timer<S> {
             word: self.at.word,
             words: 1,
             initial: 0,
-            content: 1,
-            timer: Some(self.timer),
+            content: (self.timer.slots as u64) << 32 | self.timer.period as u64,
+            timer: 1 + self.timer.periodic as u8,
         }
     }
     #[doc(hidden)]
@@ -225,10 +232,10 @@ impl<S: System> Sys<'_, '_, S> {
 }
 
 /// Whether a system has timers.
-const fn has_timers<S: System>() -> bool {
+pub(crate) const fn has_timers<S: System>() -> bool {
     let mut i = 0;
     while i < S::OBJECTS.len() {
-        if S::OBJECTS[i].timer.is_some() {
+        if S::OBJECTS[i].timer != 0 {
             return true;
         }
         i += 1;
@@ -237,9 +244,9 @@ const fn has_timers<S: System>() -> bool {
 }
 
 /// The timers of a system, with the numbers of their objects.
-fn timers<S: System>() -> impl Iterator<Item = (u8, &'static TimerSpec)> {
+fn timers<S: System>() -> impl Iterator<Item = (u8, TimerSpec)> {
     let all = (0..).zip(S::OBJECTS);
-    all.filter_map(|(object, spec)| Some((object, spec.timer.as_ref()?)))
+    all.filter_map(|(object, spec)| Some((object, TimerSpec::of(spec)?)))
 }
 
 impl<S: System> State<'_, S> {
@@ -283,7 +290,7 @@ impl<S: System> State<'_, S> {
         let (now, me) = (self.now(port), 1 << t);
         let mut next: Option<(u64, u8)> = None;
         for (object, timer) in timers::<S>() {
-            let deadline = self.deadline(object, timer);
+            let deadline = self.deadline(object, &timer);
             let Some(o) = self.object(object) else {
                 continue;
             };
@@ -309,12 +316,13 @@ impl<S: System> State<'_, S> {
         }
         let mut any = crate::ram::NOTHING;
         for (object, _) in timers::<S>() {
-            if let Some(o) = self.object(object)
-                && !planted!("nv-rtos/timer-started-unseen")
-            {
+            any = object;
+            if planted!("nv-rtos/timer-started-unseen") {
+                break;
+            }
+            if let Some(o) = self.object(object) {
                 o.waiters |= me;
             }
-            any = object;
         }
         self.block(t, any, until, port);
         Ok(None)
@@ -322,15 +330,7 @@ impl<S: System> State<'_, S> {
 
     /// A step commits at the time `now`: its operations on timers become states, and the deadlines
     /// of those that it starts are written.
-    #[inline(always)]
     pub fn arm(&mut self, t: usize, now: u64) {
-        if const { has_timers::<S>() } {
-            self.arm_all(t, now);
-        }
-    }
-
-    #[inline(never)]
-    fn arm_all(&mut self, t: usize, now: u64) {
         for (object, timer) in timers::<S>() {
             let mine = self.control(t).operations().find(|o| o.object == object);
             let Some(what) = mine.map(|o| o.plus) else {
@@ -340,7 +340,7 @@ impl<S: System> State<'_, S> {
             let deadline = match what {
                 to::START => Some(now.saturating_add(timer.period.into())),
                 to::EXPIRE if timer.periodic => {
-                    let this = self.deadline(object, timer).unwrap_or(now);
+                    let this = self.deadline(object, &timer).unwrap_or(now);
                     Some(this.saturating_add(timer.period.into()))
                 }
                 _ => None,

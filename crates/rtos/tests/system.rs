@@ -367,3 +367,33 @@ fn a_forgotten_guard_keeps_its_data_until_the_next_boot() {
     })
     .run();
 }
+
+macro_rules! with_a_timer {
+    ($module:ident: $($timer:tt)*) => {
+        mod $module {
+            use super::*;
+            nv_rtos::system! {
+                pub(crate) Plan on Plain;
+                table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+                objects { BLINK: Timer = $($timer)*; }
+                threads {
+                    one(u32 = 0): 1;
+                    two(u32 = 0): 1;
+                }
+            }
+        }
+    };
+}
+with_a_timer! { slow: periodic(500) }
+with_a_timer! { fast: periodic(100) }
+with_a_timer! { once: one_shot(100) }
+
+#[test]
+fn a_program_may_change_the_period_of_a_timer() {
+    assert_eq!(slow::BLINK.period(), 500);
+    let mut words = memory(2048);
+    assert!(slow::Plan::open(Region::new(&mut words)).is_ok());
+    assert!(fast::Plan::open(Region::new(&mut words)).is_ok());
+    let refused = once::Plan::open(Region::new(&mut words)).err();
+    assert!(matches!(refused, Some(OpenError::Layout(_))), "{refused:?}");
+}

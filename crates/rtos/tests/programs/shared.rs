@@ -3,7 +3,7 @@
 /// The last value that somebody left, in an object.
 #[derive(Persist)]
 #[repr(C)]
-struct Desk<'p> {
+struct Mailbox<'p> {
     letter: Option<PBox<'p, u32, <Fram as Model>::Unit>>,
 }
 
@@ -19,7 +19,7 @@ nv_rtos::system! {
         BOARD: [u32; 2] = [0; 2];
         /// The turns of each thread.
         LOG: [u16; 3] = [0; 3];
-        DESK: Desk<'static> = Desk { letter: None };
+        MAILBOX: Mailbox<'static> = Mailbox { letter: None };
     }
     threads {
         low(u32 = 0): 1;
@@ -62,18 +62,18 @@ fn turn(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>, me: u32, i: u32) -> Res
         log.get_mut(sys)?[me as usize] += 1;
         Ok(())
     })?;
-    // Who has the board puts a letter on the desk, and frees the one before.
-    let mut desk = th.lock(&DESK)?;
-    th.step((desk.data(), got), |sys, _, (mut desk, got)| {
+    // Who has the board puts a letter on the mailbox, and frees the one before.
+    let mut mailbox = th.lock(&MAILBOX)?;
+    th.step((mailbox.data(), got), |sys, _, (mut mailbox, got)| {
         let new = PBox::new(sys, got)?;
-        let old = desk.get_mut(sys)?.letter.replace(new);
+        let old = mailbox.get_mut(sys)?.letter.replace(new);
         if let Some(old) = old {
             assert_eq!(*old.get(sys) + 1, got);
             old.free(sys)?;
         }
         Ok(())
     })?;
-    drop((board, log, desk));
+    drop((board, log, mailbox));
     if me == LOW {
         th.step(1, |sys, _, _| LATER.give(sys))?;
     }

@@ -1,0 +1,38 @@
+//! A timer is started in a step, with whose commit it is active.
+
+#![allow(unused_imports, dead_code)]
+use nv_rtos::nvmem::InOrder32;
+use nv_rtos::pmem_tx::{Preempted, Section};
+use nv_rtos::{Error, Thread, Until};
+use std::cell::Cell;
+
+enum Masked {}
+// SAFETY: never run.
+unsafe impl Section for Masked {
+    fn with<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}
+type Fram = Preempted<InOrder32, Masked>;
+
+nv_rtos::system! {
+    Plan on Fram;
+    table { bytes: 64, outbox_bytes: 0, seq_bits: 12 }
+    objects {
+        SEM: Semaphore = (0, 3);
+        LETTERS: Queue<[u8; 3], 2>;
+        LOCK: Mutex;
+        BLINK: Timer = periodic(10);
+    }
+    threads {
+        a(u32 = 0): 1;
+        b(u32 = 0): 1;
+    }
+}
+
+fn body(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
+    BLINK.start(th)?;
+    Ok(())
+}
+
+fn main() {}
