@@ -187,8 +187,8 @@ mod machine {
         }
     }
 
-    /// Whether the last turn of a thread checks what is left. Elsewhere a step does, behind the loop:
-    /// the code of both does not fit into an MSP430.
+    /// Whether a thread's last turn checks what is left. Elsewhere a step behind the loop does: the
+    /// code of both does not fit into an MSP430.
     const LAST_TURN: bool = cfg!(target_arch = "msp430");
 
     /// The turns of a thread's loop, and the one that checks.
