@@ -13,7 +13,9 @@
 //! A result may follow the count: `count 41 7 -3;`. It is the same whenever that count is printed,
 //! also in a run without resets.
 
+use crate::abi::MSP430;
 use crate::figures::Figures;
+use crate::firmware;
 use crate::project::{Project, has_program, has_target};
 use crate::run::{Outcome, Step, cargo};
 use anyhow::{Context, Result, bail, ensure};
@@ -40,7 +42,7 @@ pub struct Args {
 struct Board {
     name: &'static str,
     target: &'static str,
-    /// The images that run in QEMU, as the machine of its name.
+    /// The images that run: in QEMU, as the machine of its name, or in the MSP430's emulator.
     runs: &'static [&'static str],
 }
 
@@ -48,9 +50,10 @@ const fn board(name: &'static str, target: &'static str, runs: &'static [&'stati
     Board { name, target, runs }
 }
 
-const BOARDS: [Board; 6] = [
+const BOARDS: [Board; 7] = [
     board("esp32c3", "riscv32imc-unknown-none-elf", &[]),
     board("microbit", "thumbv6m-none-eabi", &["board-microbit"]),
+    board("msp430fr5994", MSP430.target, &["board-msp430fr5994"]),
     board(
         "netduinoplus2",
         "thumbv7em-none-eabihf",
@@ -64,8 +67,10 @@ const BOARDS: [Board; 6] = [
 /// The images of async tasks: one task, and a node of three tasks over a mirror.
 const TASKS: [&str; 2] = ["board-netduinoplus2-task", "board-netduinoplus2-node"];
 const QEMU: &str = "qemu-system-arm";
-/// Resets of each image that runs.
+/// Resets of each image that runs in QEMU.
 const RESETS: u32 = 100;
+/// Power cuts of each image in the MSP430's emulator.
+const CUTS: u32 = 300;
 /// A reset comes at most so many microseconds after a boot has begun.
 const LATEST: u64 = 50_000;
 /// A board that prints nothing for so long hangs.
@@ -84,9 +89,16 @@ struct Done {
     task_resets: u32,
 }
 
-/// The targets of the boards; one may be there twice.
+/// The targets of the boards that the toolchain has; one may be there twice.
 pub fn targets() -> impl Iterator<Item = &'static str> {
-    BOARDS.iter().map(|b| b.target)
+    let of = BOARDS.iter().filter(|b| !b.is_msp430());
+    of.map(|b| b.target)
+}
+
+impl Board {
+    fn is_msp430(&self) -> bool {
+        self.target == MSP430.target
+    }
 }
 
 pub(crate) fn run(a: Args) -> Result<()> {
@@ -175,6 +187,12 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
 /// What these boards need and is not installed.
 fn missing(wanted: &[&Board]) -> Option<String> {
     for b in wanted {
+        if b.is_msp430() {
+            match firmware::missing(&MSP430) {
+                Some(how) => return Some(format!("{} needs: {how}", b.name)),
+                None => continue,
+            }
+        }
         if !has_target("", b.target) {
             let target = b.target;
             return Some(format!("{} needs: rustup target add {target}", b.name));
@@ -198,13 +216,16 @@ fn all(project: &Project, rebuild: bool, s: &Step) -> Result<Done> {
         done.built += 1;
         let mut remark = format!("{} {bytes} bytes of flash", b.name);
         for &bin in b.runs {
-            s.says(format!("{bin}: resets in QEMU"));
-            let count = campaign(project, b, bin).context(bin)?;
-            done.resets += RESETS;
+            s.says(format!("{bin}: resets in an emulator"));
+            let (resets, count) = match b.is_msp430() {
+                true => (CUTS, emulated(project, b, bin, s).context(bin)?),
+                false => (RESETS, campaign(project, b, bin).context(bin)?),
+            };
+            done.resets += resets;
             if TASKS.contains(&bin) {
-                done.task_resets += RESETS;
+                done.task_resets += resets;
             }
-            remark += &format!(", {RESETS} resets of {bin} up to count {count}");
+            remark += &format!(", {resets} resets of {bin} up to count {count}");
         }
         done.run += u32::from(!b.runs.is_empty());
         remark += &format!(" ({:.0} s)", began.elapsed().as_secs_f64());
@@ -337,6 +358,42 @@ fn campaign(project: &Project, b: &Board, bin: &str) -> Result<u64> {
         same_results(&whole, &counts)?;
     }
     Ok(counts.last)
+}
+
+/// Cuts the power of a MSP430's image at random instructions, in its emulator. Then it runs as far
+/// without cuts, and must print the same results. Returns the last count.
+fn emulated(project: &Project, b: &Board, bin: &str, s: &Step) -> Result<u64> {
+    let mut c = cargo();
+    c.current_dir(&project.root).args([
+        "build",
+        "--release",
+        "-p",
+        "msp430-emu",
+        "--bin",
+        "serial",
+    ]);
+    s.run(c)?;
+    let counts = |cuts: u32, until: String| -> Result<Counts> {
+        let mut c = Command::new(project.target.join("release/serial"));
+        c.args(["--kills", &cuts.to_string(), "--until", &until])
+            .arg(image(project, b, bin));
+        let mut counts = Counts::default();
+        let said = s.run(c)?;
+        for line in said.lines().map(str::trim).filter(|l| !l.is_empty()) {
+            counts.line(line)?;
+        }
+        Ok(counts)
+    };
+    let cut = counts(CUTS, "count ".into())?;
+    ensure!(
+        cut.boots > CUTS * 9 / 10 && cut.last >= u64::from(CUTS) / 2,
+        "{} boots up to count {}: the power goes off before it has begun",
+        cut.boots,
+        cut.last
+    );
+    let whole = counts(0, format!("count {} ", cut.last))?;
+    same_results(&whole, &cut)?;
+    Ok(cut.last)
 }
 
 /// A running emulator. It is killed when this is dropped.

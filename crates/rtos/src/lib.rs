@@ -43,6 +43,9 @@ pub mod msp430;
 #[cfg(all(feature = "msp430", target_arch = "msp430"))]
 #[allow(unsafe_code)]
 mod msp430_switch;
+#[cfg(all(feature = "msp430fr5994", target_arch = "msp430"))]
+#[allow(unsafe_code)]
+pub mod msp430fr5994;
 mod notify;
 mod objects;
 mod port;

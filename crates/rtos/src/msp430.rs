@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Timer0_A is the port's, at 0x0340, as in the MSP430FR58xx, FR59xx, F5xx and F6xx. Handlers run
-//! on the stack of the thread that they interrupt, so each stack has room for them. `main` keeps the
-//! stack that it has; when no thread is ready, it sleeps in LPM0, where SMCLK goes on.
+//! on the stack of the thread that they interrupt, so each stack has room for them. `main` keeps
+//! the stack that it has; when no thread is ready, it sleeps in LPM0, where SMCLK goes on.
 //!
 //! [`Msp430::run`] wants interrupts enabled: in a handler, where they are not, it refuses.
 //!

@@ -215,7 +215,7 @@ fn a_program_interrupts_itself() {
     cpu.regs[SR] = flag::GIE;
     assert_eq!(cpu.step(&mut Unobserved), Ok(Event::Interrupt));
     assert_eq!((cpu.regs[PC], cpu.word(CCTL1)), (HANDLER, CCIE | CCIFG));
-    cpu.set_word(HANDLER, double(AND, 2, INCREMENT, 2, INDEXED));
+    cpu.set_word(HANDLER, double(AND, 0, INCREMENT, 2, INDEXED));
     cpu.set_word(HANDLER + 2, !CCIFG);
     cpu.set_word(HANDLER + 4, CCTL1);
     assert!(cpu.is_pending());

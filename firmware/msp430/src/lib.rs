@@ -2,7 +2,9 @@
 #![cfg_attr(target_os = "none", no_std)]
 #![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
 
+// A user's program on this board has the same. The crate itself would bring start-up.
 #[cfg(target_arch = "msp430")]
+#[path = "../../../crates/rtos/src/msp430fr5994/arithmetic.rs"]
 mod arithmetic;
 #[cfg(target_arch = "msp430")]
 mod start;

@@ -144,7 +144,8 @@ mod machine {
         // SAFETY: CCIE of TA0CCTL1, whose other bits stay; interrupts were enabled.
         unsafe {
             let before: u16;
-            asm!("mov &0x0344, {0}", "bic #0x10, &0x0344", "eint", "nop", out(reg) before);
+            asm!("mov &0x0344, {0}", "bic #0x10, &0x0344", out(reg) before);
+            asm!("eint", "nop");
             before & CCIE
         }
     }
@@ -186,8 +187,8 @@ mod machine {
         }
     }
 
-    /// Whether a thread's last turn checks what is left. Elsewhere a step does, behind the loop: the
-    /// code of both does not fit into an MSP430's memory.
+    /// Whether a thread's last turn checks what is left. Elsewhere a step behind the loop does: the
+    /// code of both does not fit into an MSP430.
     const LAST_TURN: bool = cfg!(target_arch = "msp430");
 
     /// The turns of a thread's loop, and the one that checks.

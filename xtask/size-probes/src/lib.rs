@@ -5,7 +5,7 @@
 #![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
 
 #[cfg(target_arch = "msp430")]
-#[path = "../../../firmware/msp430/src/arithmetic.rs"]
+#[path = "../../../crates/rtos/src/msp430fr5994/arithmetic.rs"]
 mod arithmetic;
 
 use nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn};

@@ -261,7 +261,11 @@ pub fn msp430(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let mut c = at_root(ctx, cargo_nightly(), &args);
     let n = select(&mut c, ctx.project.embedded());
     s.run(c)?;
-    Ok(format!("{n} crates").into())
+    // What there is on this target only.
+    let mut c = at_root(ctx, cargo_nightly(), &args);
+    c.args(["-p", "nv-rtos", "--features", "msp430fr5994"]);
+    s.run(c)?;
+    Ok(format!("{n} crates, nv-rtos with its port and its board, too").into())
 }
 
 /// The images of all machines.
