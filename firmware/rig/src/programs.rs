@@ -27,7 +27,7 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
             continue;
         };
         let e = &done.explored;
-        let program = format!("program.{machine}.{name}");
+        let program = format!("machine.{machine}.program_{name}");
         let cost = |n: u16| {
             let found = e.sections.iter().find(|s| s.0 == n);
             found.map_or(Cost::default(), |s| s.1)
@@ -101,8 +101,8 @@ mod tests {
             let all = (job("program-em"), done);
             let mut out = Figures::new();
             figures(&mut out, "arm", &[&&all]);
-            assert_eq!(out["program.arm.em.identical"], identical);
-            assert_eq!(out["program.arm.em.cuts"], 3.0);
+            assert_eq!(out["machine.arm.program_em.identical"], identical);
+            assert_eq!(out["machine.arm.program_em.cuts"], 3.0);
         }
     }
 }
