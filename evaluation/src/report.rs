@@ -170,9 +170,7 @@ fn varies(key: &str) -> bool {
 
 /// Figures that are better when they are larger.
 fn more_is_better(key: &str) -> bool {
-    key.starts_with("heap.usable_")
-        || key.contains(".heap_usable_")
-        || key.starts_with("rtos.") && key.ends_with(".identical")
+    key.starts_with("heap.usable_") || key.contains(".heap_usable_") || key.ends_with(".identical")
 }
 
 pub fn json(figures: &Figures) -> String {

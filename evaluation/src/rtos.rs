@@ -102,7 +102,7 @@ fn programs(costs: &Figures) -> Result<Figures> {
     let mut out = Figures::new();
     for name in PROGRAMS {
         for (figure, of_rig) in OF_PROGRAM {
-            let key = format!("program.{MACHINE}.{name}.{of_rig}");
+            let key = format!("machine.{MACHINE}.program_{name}.{of_rig}");
             let found = costs.get(&key).copied();
             let found = found.with_context(|| format!("no figure {key}"))?;
             out.insert(format!("rtos.{name}.{figure}"), found);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_program_without_a_figure_is_an_error() {
-        let key = |name: &str, of: &str| format!("program.arm.{name}.{of}");
+        let key = |name: &str, of: &str| format!("machine.arm.program_{name}.{of}");
         let each = |name| OF_PROGRAM.map(|(_, of)| (key(name, of), 7.0));
         let mut costs: Figures = PROGRAMS.into_iter().flat_map(each).collect();
         assert_eq!(programs(&costs).unwrap()["rtos.em.nvm_bytes"], 7.0);

@@ -146,7 +146,7 @@ pub const fn all_objects<const N: usize>(own: &[ObjectSpec], end: Layout) -> [Ob
         words: 1,
         initial: 0,
         content: 0,
-        timer: None,
+        timer: 0,
     }; N];
     let mut i = 0;
     while i < N {

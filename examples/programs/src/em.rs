@@ -36,7 +36,7 @@ fn monitor(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
     th.each_step(0..ROUNDS, (), |sys, _, _, ()| FLAGS.set(sys, 1 | 2))
 }
 
-/// An actor. Returns the hash of all rounds, and the last word of the last one.
+/// An actor. Returns the hash of all rounds, and the sum of what the last one has written.
 fn actor(th: &mut Thread<Plan, Buffer>, flag: u8) -> Result<[u32; 2], Error> {
     th.step((), |sys, buffer, ()| {
         *buffer.get_mut(sys)? = Some(Ptr::new(sys, [0; WORDS])?);
@@ -50,14 +50,16 @@ fn actor(th: &mut Thread<Plan, Buffer>, flag: u8) -> Result<[u32; 2], Error> {
             return Err(sys.abort(1));
         }
         let sample = input(i) ^ u32::from(flag);
-        let mut words: [u32; WORDS] = core::array::from_fn(|k| sample + k as u32);
+        let mut words = [sample; WORDS];
         words[0] = time;
         words[1] = mix(hash, sample);
         buffer.slot(sys).write(words)
     })?;
     Ok(th.step((), |sys, buffer, ()| {
         let words = buffer.get(sys).as_ref().map(|b| b.get(sys));
-        Ok([head(words)[1], words.map_or(0, |w| w[WORDS - 1])])
+        let content = words.map_or(&[][..], |w| &w[2..]);
+        let sum = content.iter().fold(0, |sum: u32, w| sum.wrapping_add(*w));
+        Ok([head(words)[1], sum])
     })?)
 }
 

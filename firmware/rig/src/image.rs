@@ -136,14 +136,15 @@ impl Names {
         Names(path.and_then(|p| addr2line::Loader::new(p).ok()))
     }
 
-    /// The functions that hold an address.
-    pub fn at(&self, address: u32) -> Vec<String> {
+    /// The functions that hold an address, each with its file.
+    pub fn at(&self, address: u32) -> Vec<(String, String)> {
         let mut out = Vec::new();
         let frames = self.0.as_ref().map(|l| l.find_frames(u64::from(address)));
         if let Some(Ok(mut frames)) = frames {
             while let Ok(Some(f)) = frames.next() {
                 let name = f.function.as_ref().and_then(|n| n.demangle().ok());
-                out.push(name.map_or("?".into(), |n| plain(&n)));
+                let file = f.location.and_then(|l| l.file).unwrap_or_default();
+                out.push((name.map_or("?".into(), |n| plain(&n)), file.into()));
             }
         }
         out

@@ -11,8 +11,8 @@ const MOST: usize = 60;
 /// The most instructions of a run.
 const LIMIT: u64 = 5_000_000;
 
-/// A table: the instructions of a function itself, then those of it and of what was inlined into
-/// it.
+/// Two tables: the instructions of a function itself, and those of it and of what was inlined into
+/// it; then those of each file.
 pub fn of(m: &mut dyn Machine, case: &Case) -> String {
     let state = case.blank();
     let boot = Boot {
@@ -27,8 +27,18 @@ pub fn of(m: &mut dyn Machine, case: &Case) -> String {
     }
     let names = Names::of(m.image());
     let mut functions: BTreeMap<String, [u64; 2]> = BTreeMap::new();
+    let mut files: BTreeMap<String, u64> = BTreeMap::new();
     for (pc, n) in &counts {
-        let mut all = names.at(*pc);
+        let frames = names.at(*pc);
+        // What the standard library does, it does for whom it is inlined into.
+        let of_project = |file: &str| {
+            let inside = ["/crates/", "/examples/", "/firmware/"];
+            let at = inside.iter().find_map(|dir| file.find(dir))?;
+            file.get(at + 1..).map(str::to_owned)
+        };
+        let file = frames.iter().find_map(|f| of_project(&f.1));
+        *files.entry(file.unwrap_or("other".into())).or_default() += n;
+        let mut all: Vec<_> = frames.into_iter().map(|f| f.0).collect();
         if all.is_empty() {
             let name = m.image().name(*pc);
             all.push(name.split('+').next().unwrap_or_default().to_owned());
@@ -47,6 +57,11 @@ pub fn of(m: &mut dyn Machine, case: &Case) -> String {
     let mut out = format!("{:>10} {:>10}\n", "own", "inlined");
     for (name, [own, all]) in sorted.iter().take(MOST) {
         let _ = writeln!(out, "{own:10} {all:10} {name}");
+    }
+    let mut sorted: Vec<_> = files.into_iter().collect();
+    sorted.sort_by_key(|f| std::cmp::Reverse(f.1));
+    for (name, n) in sorted.iter().take(MOST) {
+        let _ = writeln!(out, "{n:10} {name}");
     }
     out
 }

@@ -27,7 +27,7 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
             continue;
         };
         let e = &done.explored;
-        let program = format!("program.{machine}.{name}");
+        let program = format!("machine.{machine}.program_{name}");
         let cost = |n: u16| {
             let found = e.sections.iter().find(|s| s.0 == n);
             found.map_or(Cost::default(), |s| s.1)
@@ -48,5 +48,61 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
         *identical *= f64::from(u8::from(same));
         *out.entry(format!("{program}.cuts")).or_default() += e.cuts as f64;
         *out.entry(format!("{program}.failures")).or_default() += e.failures as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::Source;
+    use crate::explore::{Case, Explored, Limits};
+
+    fn job(group: &str) -> Job {
+        Job {
+            source: Source {
+                machine: "arm".into(),
+                group: group.into(),
+                path: "none".into(),
+            },
+            case: Case {
+                name: "protected".into(),
+                ..crate::tests::case(0)
+            },
+            reach: Limits {
+                depth: Some(0),
+                first_only: false,
+                most: 1,
+                sample: None,
+            },
+            planted: None,
+        }
+    }
+
+    #[test]
+    fn one_other_result_shows() {
+        let right = reference(wanted("program-em").unwrap());
+        let mut other = right.clone();
+        other[3].1 ^= 1;
+        for (others, identical) in [
+            (vec![right.clone(), right.clone()], 1.0),
+            (vec![right.clone(), other], 0.0),
+            (vec![right.clone(), vec![]], 0.0),
+        ] {
+            let explored = Explored {
+                figures: right.clone(),
+                others,
+                cuts: 3,
+                ..Explored::default()
+            };
+            let done = Done {
+                explored,
+                report: None,
+            };
+            let all = (job("program-em"), done);
+            let mut out = Figures::new();
+            figures(&mut out, "arm", &[&&all]);
+            assert_eq!(out["machine.arm.program_em.identical"], identical);
+            assert_eq!(out["machine.arm.program_em.cuts"], 3.0);
+        }
     }
 }

@@ -102,7 +102,7 @@ fn machine(map: &Map, program: &str) -> Box<dyn Machine> {
     machines::make(map.name, Image::raw(map.code, segments)).unwrap()
 }
 
-fn case(number: u16) -> Case {
+pub fn case(number: u16) -> Case {
     Case {
         name: format!("test_{number}"),
         number,

@@ -1,4 +1,5 @@
-//! `mq` of `examples/programs` as a whole, with the port of a Cortex-M4. Elsewhere there is nothing.
+//! `mq` of `examples/programs` as a whole, with the port of a Cortex-M4. Elsewhere there is
+//! nothing.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(all(target_os = "none", target_abi = "eabihf"))]
