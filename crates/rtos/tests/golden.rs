@@ -32,24 +32,33 @@ fn kernel_of(run: Run) -> String {
 #[test]
 fn units_of_4() {
     let expected = "\
-0x080: 00280304
+0x080: 00300304
 0x084: 00118000
 0x088: 00198100
-0x08c: 00280082
+0x08c: 00300082
 0x090: 00110702
 0x094: 00000101
-0x098: 00000003
-0x0a8: 00000003
-0x0b0: 01010101
-0x0b8: 01010101
-kernel: 6 words, units of 4 bytes, the clock shows 3
-  word 0: 0x03, then 0x04 by thread 0, number 5
+0x098: 00200001
+0x09c: 00000101
+0x0a4: 00118180
+0x0ac: 00300004
+0x0b8: 00000003
+0x0c8: 00000003
+0x0d0: 01010101
+0x0d8: 01010101
+0x0dc: 00000005
+kernel: 14 words, units of 4 bytes, the clock shows 3
+  word 0: 0x03, then 0x04 by thread 0, number 6
   word 1: 0x80, then 0x00 by thread 1, number 2
   word 2: 0x81, then 0x00 by thread 1, number 3
-  word 3: 0x00, then 0x82 by thread 0, number 5
+  word 3: 0x00, then 0x82 by thread 0, number 6
   word 4: 0x07, then 0x02 by thread 1, number 2
   word 5: 0x01
-threads at 0xc0, parameters [6, 6, 12, 4, 0, 0, 0, 0]
+  word 6: 0x00, then 0x01 by thread 0, number 4
+  word 7: 0x01
+  word 9: 0x81, then 0x80 by thread 1, number 2
+  word 11: 0x00, then 0x04 by thread 0, number 6
+threads at 0xf0, parameters [6, 14, 28, 4, 0, 0, 0, 0]
 ";
     assert_eq!(kernel_of(in_order_32::run), expected);
 }
@@ -57,27 +66,39 @@ threads at 0xc0, parameters [6, 6, 12, 4, 0, 0, 0, 0]
 #[test]
 fn units_of_2() {
     let expected = "\
-0x080: 004600a2
-0x084: 00a10066
+0x080: 004600c2
+0x084: 00c10066
 0x088: 00030046
-0x090: 00030004
-0x094: 00800000
-0x098: 00810000
-0x09c: 00820000
-0x0a0: 00070002
-0x0a4: 00010000
-0x0a8: 00000003
-0x0b8: 00000003
-0x0c0: 01010101
-0x0c8: 01010101
-kernel: 6 words, units of 2 bytes, the clock shows 3
-  word 0: 0x03, then 0x04 by thread 0, number 5
+0x08c: 00030081
+0x090: 00460000
+0x094: 00c10000
+0x0a0: 00030004
+0x0a4: 00800000
+0x0a8: 00810000
+0x0ac: 00820000
+0x0b0: 00070002
+0x0b4: 00010000
+0x0b8: 00010000
+0x0bc: 00010000
+0x0c4: 00810080
+0x0cc: 00040000
+0x0d8: 00000003
+0x0e8: 00000003
+0x0f0: 01010101
+0x0f8: 01010101
+0x0fc: 00000005
+kernel: 14 words, units of 2 bytes, the clock shows 3
+  word 0: 0x03, then 0x04 by thread 0, number 6
   word 1: 0x80, then 0x00 by thread 1, number 2
   word 2: 0x81, then 0x00 by thread 1, number 3
-  word 3: 0x00, then 0x82 by thread 0, number 5
+  word 3: 0x00, then 0x82 by thread 0, number 6
   word 4: 0x07, then 0x02 by thread 1, number 2
   word 5: 0x01
-threads at 0xd0, parameters [4, 6, 12, 2, 0, 0, 0, 0]
+  word 6: 0x00, then 0x01 by thread 0, number 4
+  word 7: 0x01
+  word 9: 0x81, then 0x80 by thread 1, number 2
+  word 11: 0x00, then 0x04 by thread 0, number 6
+threads at 0x110, parameters [4, 14, 28, 2, 0, 0, 0, 0]
 ";
     assert_eq!(kernel_of(in_order_16::run), expected);
 }

@@ -307,7 +307,7 @@ mod tests {
             for part in [
                 "RTOS",
                 "the clock shows 3",
-                "word 0: 0x03, then 0x04 by thread 0, number 5",
+                "word 0: 0x03, then 0x04 by thread 0, number 6",
                 "its threads",
                 "thread: 1",
                 "context 1",

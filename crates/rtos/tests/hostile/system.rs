@@ -5,7 +5,9 @@
 
 use nv_rtos::nvmem::{InOrder16, InOrder32, Region};
 use nv_rtos::pmem_tx::{Preempted, Section};
-use nv_rtos::{Error, Kernel, OpenError, Port, Spawn, System, Thread, Until};
+use nv_rtos::{
+    Error, Kernel, OpenError, Port, Spawn, System, Thread, Until, wait_notification_timeout,
+};
 use std::mem::MaybeUninit;
 
 /// Bytes of a region.
@@ -57,11 +59,16 @@ macro_rules! on {
                     LETTERS: Queue<[bool; 4], 3>;
                     FLAGS: Events;
                     LOCK: Mutex;
+                    TICK: Timer = periodic(2);
+                }
+                shared {
+                    BOARD: [bool; 2] = [true; 2];
                 }
                 threads {
                     writer(u32 = 7): 1;
                     reader([bool; 4] = [false; 4]): 2;
                 }
+                control { notify: true, change: true, lives: 2, ticks: 1000 }
             }
 
             fn writer(th: &mut Thread<Plan, u32>, until: u32) -> Result<(), Error> {
@@ -74,6 +81,11 @@ macro_rules! on {
                     *root = root.wrapping_add(i).wrapping_add(time as u32);
                     COUNT.try_give(sys)?;
                     LETTERS.try_send(sys, [i % 2 == 0; 4])?;
+                    match i {
+                        0 => TICK.start(sys)?,
+                        1 => Plan::reader().notify(sys, 0x81)?,
+                        _ => Plan::reader().set_priority(sys, 3)?,
+                    }
                     FLAGS.set(sys, 1 << (i % 8))
                 })?;
                 th.step((), |sys, _, ()| COUNT.try_take(sys))?;
@@ -89,6 +101,8 @@ macro_rules! on {
                         *root.get_mut(sys)? = letter;
                     }
                     FLAGS.wait_timeout(sys, 0x55, Until::Any, 0)?;
+                    wait_notification_timeout(sys, 1, Until::Any, 0)?;
+                    TICK.is_active(sys);
                     Ok(())
                 })
             }
@@ -98,14 +112,22 @@ macro_rules! on {
             /// would wait for ever.
             pub fn run(words: &mut Words, until: u32, locks: bool) -> Result<(), OpenError> {
                 let (kernel, mut threads) = Plan::open(Region::new(words))?;
-                let (places, _) = threads.share().map_err(OpenError::Threads)?;
+                let (places, data) = Plan::share(&mut threads)?;
                 let first = |th: &mut Thread<Plan, u32>| {
-                    let guard = if locks { Some(th.lock(&LOCK)?) } else { None };
-                    writer(th, until)?;
-                    drop(guard);
-                    Ok(())
+                    if !locks {
+                        return writer(th, until);
+                    }
+                    let (_plain, mut board) = (th.lock(&LOCK)?, th.lock(&BOARD)?);
+                    th.step(board.data(), |sys, _, mut board| {
+                        let board = board.get_mut(sys)?;
+                        board[0] = !board[1];
+                        Ok(())
+                    })?;
+                    writer(th, until)
                 };
-                Plan::spawn(&kernel, places, &mut Direct, first, |th| reader(th, until));
+                Plan::spawn(&kernel, places, &data, &mut Direct, first, |th| {
+                    reader(th, until)
+                });
                 has_ended(&kernel);
                 Ok(())
             }
