@@ -399,7 +399,7 @@ fn a_program_may_change_the_period_of_a_timer() {
 mod heir {
     use super::*;
     nv_rtos::system! {
-        pub(crate) Heir on Plain;
+        pub(crate) Inherits on Plain;
         table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
         objects {
             UNUSED: Timer = periodic(9);
@@ -412,7 +412,7 @@ mod heir {
         }
     }
 
-    pub fn fails(th: &mut Thread<Heir, u32>) -> Result<(), Error> {
+    pub fn fails(th: &mut Thread<Inherits, u32>) -> Result<(), Error> {
         th.step((), |sys, _, ()| ONCE.start(sys))?;
         let r = th.step(1, |sys, _, _| {
             assert!(ONCE.is(nv_rtos::expired(sys)?));
@@ -425,7 +425,7 @@ mod heir {
         Ok(())
     }
 
-    pub fn heir(th: &mut Thread<Heir, u32>) -> Result<(), Error> {
+    pub fn heir(th: &mut Thread<Inherits, u32>) -> Result<(), Error> {
         th.step((), |sys, _, ()| {
             assert!(ONCE.is(nv_rtos::expired(sys)?));
             Ok(())
@@ -439,12 +439,12 @@ mod heir {
 #[test]
 fn another_step_gets_the_expiry_of_one_that_fails() {
     let s = explore(Mapped::<Plain>::new(2048), |nv, w: &World<'_, ()>| {
-        let (kernel, mut threads) = heir::Heir::open(nv).unwrap();
+        let (kernel, mut threads) = heir::Inherits::open(nv).unwrap();
         let (places, _) = threads.share().unwrap();
         let machine = Machine::default();
         w.threads(|t| {
             machine.start(t, &kernel, |kit| {
-                heir::Heir::spawn(&kernel, places, kit, heir::fails, heir::heir);
+                heir::Inherits::spawn(&kernel, places, kit, heir::fails, heir::heir);
             });
         });
         assert_eq!(kernel.ended(0), Some(Ok(())));
