@@ -626,6 +626,9 @@ impl<S: System> State<'_, S> {
                 Kind::Queue => self.put_back(object, minus),
                 Kind::Mutex => {}
             }
+            if !planted!("nv-rtos/timer-given-up-unseen") {
+                self.gather_daemons(object);
+            }
             woke |= self.wake(object);
         }
         woke

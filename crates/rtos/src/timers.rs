@@ -26,7 +26,7 @@ use crate::error::code;
 use crate::kernel::{State, Sys, abort};
 use crate::objects::Step;
 use crate::port::Port;
-use crate::ram::{Memory, Operation};
+use crate::ram::{Memory, NOTHING, Operation};
 use crate::system::{Kind, Layout, ObjectSpec, System};
 use core::marker::PhantomData;
 use nv_replay::nvmem::planted;
@@ -231,16 +231,21 @@ impl<S: System> Sys<'_, '_, S> {
     }
 }
 
-/// Whether a system has timers.
-pub(crate) const fn has_timers<S: System>() -> bool {
+/// The object for which daemons wait: the first timer of a system, if it has one.
+const fn meeting<S: System>() -> u8 {
     let mut i = 0;
     while i < S::OBJECTS.len() {
         if S::OBJECTS[i].timer != 0 {
-            return true;
+            return i as u8;
         }
         i += 1;
     }
-    false
+    NOTHING
+}
+
+/// Whether a system has timers.
+pub(crate) const fn has_timers<S: System>() -> bool {
+    meeting::<S>() != NOTHING
 }
 
 /// The timers of a system, with the numbers of their objects.
@@ -287,14 +292,13 @@ impl<S: System> State<'_, S> {
     /// Claims the expiry of a timer that is due and that nobody has; otherwise waits for the
     /// earliest deadline, or until a timer is started.
     fn expire_or_block(&mut self, t: usize, port: &dyn Port) -> Result<Option<u8>, pmem_tx::Error> {
-        let (now, me) = (self.now(port), 1 << t);
+        let now = self.now(port);
         let mut next: Option<(u64, u8)> = None;
         for (object, timer) in timers::<S>() {
             let deadline = self.deadline(object, &timer);
             let Some(o) = self.object(object) else {
                 continue;
             };
-            o.waiters &= !me;
             let open = o.taken == 0 || planted!("nv-rtos/timer-expires-twice");
             if let Some(deadline) = deadline
                 && open
@@ -314,17 +318,7 @@ impl<S: System> State<'_, S> {
             }
             return Ok(Some(object));
         }
-        let mut any = crate::ram::NOTHING;
-        for (object, _) in timers::<S>() {
-            any = object;
-            if planted!("nv-rtos/timer-started-unseen") {
-                break;
-            }
-            if let Some(o) = self.object(object) {
-                o.waiters |= me;
-            }
-        }
-        self.block(t, any, until, port);
+        self.block(t, meeting::<S>(), until, port);
         Ok(None)
     }
 
@@ -363,6 +357,24 @@ impl<S: System> State<'_, S> {
             if let Some(o) = self.control(t).operations().find(|o| o.object == object) {
                 (o.plus, o.minus) = (plus, minus);
             }
+            if !planted!("nv-rtos/timer-started-unseen") {
+                self.gather_daemons(object);
+            }
+        }
+    }
+
+    /// The state of an object changes, or a claim of it ends. If it is a timer, the daemons that
+    /// wait for any timer wait for this one, just before they are woken.
+    #[inline(always)]
+    pub fn gather_daemons(&mut self, object: u8) {
+        let timer = |object| S::OBJECTS.get(usize::from(object)).map_or(0, |s| s.timer);
+        if const { !has_timers::<S>() } || timer(object) == 0 {
+            return;
+        }
+        let at_meeting = self.object(meeting::<S>());
+        let waiters = at_meeting.map_or(0, |o| core::mem::take(&mut o.waiters));
+        if let Some(o) = self.object(object) {
+            o.waiters |= waiters;
         }
     }
 

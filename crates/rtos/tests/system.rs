@@ -397,3 +397,61 @@ fn a_program_may_change_the_period_of_a_timer() {
     let refused = once::Plan::open(Region::new(&mut words)).err();
     assert!(matches!(refused, Some(OpenError::Layout(_))), "{refused:?}");
 }
+
+mod heir {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Inherits on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            UNUSED: Timer = periodic(9);
+            ONCE: Timer = one_shot(2);
+            NEVER: Semaphore = (0, 1);
+        }
+        threads {
+            fails(u32 = 0): 2;
+            heir(u32 = 0): 1;
+        }
+    }
+
+    pub fn fails(th: &mut Thread<Inherits, u32>) -> Result<(), Error> {
+        th.step((), |sys, _, ()| ONCE.start(sys))?;
+        let r = th.step(1, |sys, _, _| {
+            assert!(ONCE.is(nv_rtos::expired(sys)?));
+            assert!(!ONCE.is_active(sys));
+            // The other one looks meanwhile.
+            NEVER.take_timeout(sys, 1)?;
+            Err::<(), _>(sys.abort(7))
+        });
+        assert_eq!(r.map_err(Error::from), Err(Error::Aborted(7)));
+        Ok(())
+    }
+
+    pub fn heir(th: &mut Thread<Inherits, u32>) -> Result<(), Error> {
+        th.step((), |sys, _, ()| {
+            assert!(ONCE.is(nv_rtos::expired(sys)?));
+            Ok(())
+        })?;
+        let active = th.step(1, |sys, _, _| Ok(u32::from(ONCE.is_active(sys))))?;
+        assert_eq!(active, 0);
+        Ok(())
+    }
+}
+
+#[test]
+fn another_step_gets_the_expiry_of_one_that_fails() {
+    let s = explore(Mapped::<Plain>::new(2048), |nv, w: &World<'_, ()>| {
+        let (kernel, mut threads) = heir::Inherits::open(nv).unwrap();
+        let (places, _) = threads.share().unwrap();
+        let machine = Machine::default();
+        w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                heir::Inherits::spawn(&kernel, places, kit, heir::fails, heir::heir);
+            });
+        });
+        assert_eq!(kernel.ended(0), Some(Ok(())));
+        assert_eq!(kernel.ended(1), Some(Ok(())));
+    })
+    .run();
+    println!("{s}");
+}
