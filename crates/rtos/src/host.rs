@@ -1,5 +1,5 @@
-//! The port of a host, on [`powerfail`]: a test runs the threads of a system through every power cut,
-//! and through preemptions anywhere.
+//! The port of a host, on [`powerfail`]: a test runs the threads of a system through every power
+//! cut, and through preemptions anywhere.
 //!
 //! ```text
 //!  kernel          Port            the kit
@@ -164,8 +164,8 @@ impl Machine {
         self.stopped.set(self.stopped.get() & !(1 << thread));
     }
 
-    /// The power fails for this machine only: none of its threads runs any more, nor does its timer.
-    /// For a test that boots several times in one life of the kit.
+    /// The power fails for this machine only: none of its threads runs any more, nor does its
+    /// timer. For a test that boots several times in one life of the kit.
     pub fn power_off(&self, t: &Threads<'_, '_>) {
         self.ids.borrow().iter().for_each(|id| t.abandon(*id));
         t.abandon(self.timer_thread.get().expect("it was made first"));

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 /// Prints what a memory dump holds
 ///
 /// That is: the superblock, the layout, journals, blocks, lists, records, a kernel's objects and
-/// threads, objects of a heap, blocks of levelled flash, checkpoints, a mirror's log and its region,
-/// and damage. The file is
+/// threads, objects of a heap, blocks of levelled flash, checkpoints, a mirror's log and its
+/// region, and damage. The file is
 /// only read. It is an error when it is no image of these crates.
 #[derive(Parser)]
 #[command(name = "cargo xtask inspect", bin_name = "cargo xtask inspect")]

@@ -107,9 +107,9 @@ macro_rules! on {
                 })
             }
 
-            /// Opens the region, and runs both threads until their turn `until` fails. The first one
-            /// `locks` a mutex: on damaged memory the other one could have it, and the first one
-            /// would wait for ever.
+            /// Opens the region, and runs both threads until their turn `until` fails. The first
+            /// one `locks` mutexes: on damaged memory the other one could have them, and the first
+            /// one would wait for ever.
             pub fn run(words: &mut Words, until: u32, locks: bool) -> Result<(), OpenError> {
                 let (kernel, mut threads) = Plan::open(Region::new(words))?;
                 let (places, data) = Plan::share(&mut threads)?;

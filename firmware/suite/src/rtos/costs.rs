@@ -124,7 +124,10 @@ pub(super) fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
     let mut port = Cortex::new(&mut stacks);
     Plan::spawn(&kernel, places, &mut port, calls, goes_on);
     check!(scene, port.run(&kernel, None));
-    check!(scene, stacks.iter().all(|s| (1..2048).contains(&s.unused())));
+    check!(
+        scene,
+        stacks.iter().all(|s| (1..2048).contains(&s.unused()))
+    );
     let kernel_of = size_of::<Kernel<'_, three::Plan>>() - size_of::<Kernel<'_, Plan>>();
     let each = kernel_of + size_of::<Thread<Plan, u32>>();
     scene.figure(figure::RTOS_RAM_PER_THREAD, each as u16);
