@@ -186,10 +186,9 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
 
     /// Like [`run`](Self::run), but calls `idle` when no thread is ready, with the time at which
     /// the kernel's timer is due: see [`Kernel::next_deadline`](crate::Kernel::next_deadline).
-    /// `idle` waits for an interrupt, or decides by the energy that is left to sleep deeper. It runs
-    /// with interrupts masked, on the
-    /// stack of `main`. An interrupt that becomes pending meanwhile must end its wait, as it ends
-    /// the core's `wfi`.
+    /// `idle` waits for an interrupt, or decides by the energy that is left to sleep deeper. It
+    /// runs with interrupts masked, on the stack of `main`. An interrupt that becomes pending
+    /// meanwhile must end its wait, as it ends the core's `wfi`.
     ///
     /// **Power loss**: as there.
     pub fn run_idle<K: Runs>(

@@ -1,8 +1,8 @@
 //! Power cuts and preemptions in programs that between them use every call.
 //!
 //! Most go two cuts deep, with a preemption at each point; the longest ones by turns, and each of
-//! these with `POWERFAIL_SAMPLE=all`. `cargo test -p nv-rtos --test crash -- --nocapture` prints the
-//! number of cuts.
+//! these with `POWERFAIL_SAMPLE=all`. `cargo test -p nv-rtos --test crash -- --nocapture` prints
+//! the number of cuts.
 
 #[path = "../../powerfail/tests/support/turns.rs"]
 mod by_turns;
