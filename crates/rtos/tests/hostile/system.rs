@@ -174,8 +174,8 @@ pub fn attack(run: Run, words: &mut Words) -> bool {
     if let Err(refused) = run(words, TURNS + 2, false) {
         // An old entry of a damaged journal may come into doubt: see the failure model.
         use nv_rtos::nv_replay::OpenError::Pool;
-        use nv_rtos::pmem_tx::{Component, OpenError::*};
-        let OpenError::Threads(Pool(Damaged(Component::Journal) | Invalid(_))) = refused else {
+        use nv_rtos::pmem_tx::OpenError::*;
+        let OpenError::Threads(Pool(Damaged(_) | Invalid(_))) = refused else {
             panic!("opened once: {refused}");
         };
     }
