@@ -73,8 +73,8 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
         figures.extend(machines.into_iter().filter(|(k, _)| k.starts_with("rtos.")));
         wrong = wrong.or(failed);
     }
-    let programs = PROGRAMS.map(|name| format!("{PROGRAM}{name}"));
-    let programs = programs.each_ref().map(|group| (&**group, "protected"));
+    let programs = PROGRAMS.map(|name| (format!("{PROGRAM}{name}"), format!("{name}_protected")));
+    let programs = programs.each_ref().map(|(group, name)| (&**group, &**name));
     let (kills, failed) = xtask::qemu::kills_of(project, &programs, KILLS, step)?;
     figures.insert("rtos.qemu_kills".to_owned(), kills.into());
     figures.insert("rtos.qemu_failures".to_owned(), failed.len() as f64);

@@ -41,8 +41,8 @@ const LONG: [(&str, &str); 20] = [
     ("switch", "two_threads"),
     ("threads", "letters"),
     ("rtos", "handover"),
-    ("program-mq", "protected"),
-    ("program-em", "protected"),
+    ("program-mq", "mq_protected"),
+    ("program-em", "em_protected"),
 ];
 /// Planted bugs whose wrong state lasts long enough for a kill to meet it.
 const NOTICED: [u16; 2] = [1, 3];

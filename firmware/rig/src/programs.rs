@@ -36,7 +36,8 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
             ("", cost(section::PROGRAM)),
             ("open_", cost(section::PROGRAM_OPEN)),
         ] {
-            let build = format!("{program}.{}.{part}", job.case.name);
+            let build = job.case.name.rsplit('_').next().unwrap_or_default();
+            let build = format!("{program}.{build}.{part}");
             out.insert(format!("{build}instructions"), cost.instructions as f64);
             out.insert(format!("{build}nvm_bytes"), cost.bytes as f64);
         }

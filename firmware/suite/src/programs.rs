@@ -1,10 +1,10 @@
 //! Whole programs on the kernel of `nv-rtos`: those of `examples/programs`, each in three builds.
 //!
-//! | scenario | kernel | memory |
+//! | scenario of `mq` | kernel | memory |
 //! |---|---|---|
-//! | `protected` | `nv-rtos` | non-volatile; cut after seeded periods |
-//! | `unprotected` | one without protection | non-volatile |
-//! | `volatile` | the same | RAM |
+//! | `mq_protected` | `nv-rtos` | non-volatile; cut after seeded periods |
+//! | `mq_unprotected` | one without protection | non-volatile |
+//! | `mq_volatile` | the same | RAM |
 //!
 //! What a program finds is reported: the rig compares it with the plain reference. If there is a
 //! timer, as in QEMU, it ticks, and the program compares by itself.
@@ -22,9 +22,21 @@ macro_rules! programs {
                         name: $name,
                         primitive: "nv-rtos",
                         scenarios: &[
-                            Scenario::periods("protected", BYTES, on::$program::protected),
-                            Scenario::whole("unprotected", BYTES, on::$program::unprotected),
-                            Scenario::whole("volatile", BYTES, on::$program::volatile),
+                            Scenario::periods(
+                                concat!(stringify!($program), "_protected"),
+                                BYTES,
+                                on::$program::protected,
+                            ),
+                            Scenario::whole(
+                                concat!(stringify!($program), "_unprotected"),
+                                BYTES,
+                                on::$program::unprotected,
+                            ),
+                            Scenario::whole(
+                                concat!(stringify!($program), "_volatile"),
+                                BYTES,
+                                on::$program::volatile,
+                            ),
                         ],
                     }
                 }
