@@ -439,7 +439,7 @@ impl<S: System, T> Mutex<S, T> {
         self.at.object
     }
     /// The key to its data, if it has some.
-    pub(crate) fn data<'c>(&self, cells: &'c S::Cells<'c>) -> Option<Held<'c, T, UnitOf<S>>> {
+    pub(crate) fn data<'c>(&self, cells: S::At<'c>) -> Option<Held<'c, T, UnitOf<S>>> {
         // What the compiler knows: a plain mutex has no code for data.
         if size_of::<T>() == 0 {
             return None;

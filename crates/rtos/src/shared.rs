@@ -31,6 +31,8 @@ pub trait Shares {
     type Data: SharedRoots;
     /// A cell for each.
     type Cells<'c>;
+    /// Where they are: nothing, for a system whose mutexes have no data.
+    type At<'c>: Copy;
     /// The first values.
     fn init<'p>(_: In<'p>) -> <Self::Data as SharedRoots>::Init<'p>;
     /// Puts each key into its cell.
@@ -67,7 +69,7 @@ impl<'c, T, W: Width> KeyCell<'c, T, W> {
 /// Where a mutex finds the key to its data.
 #[doc(hidden)]
 pub type Find<S, T> =
-    for<'a, 'c> fn(&'a <S as Shares>::Cells<'c>, In<'c>) -> &'a KeyCell<'c, T, <S as Shares>::Unit>;
+    for<'c> fn(<S as Shares>::At<'c>, In<'c>) -> &'c KeyCell<'c, T, <S as Shares>::Unit>;
 
 /// A guard's key, or what stands in for it.
 pub(crate) struct Held<'c, T, W: Width> {

@@ -441,7 +441,7 @@ macro_rules! system {
 
             /// Makes the threads, each with its body, in the order of the system. A body may
             /// capture what the thread needs of the machine.
-            #[allow(clippy::too_many_arguments)]
+            #[allow(clippy::too_many_arguments, clippy::let_unit_value)]
             $vis fn spawn<'s, 'm: 's, 'c: 's>(
                 kernel: &'s $crate::Kernel<'m, $system>,
                 places: $crate::__private::PlacesIn<'c, $system>,
@@ -495,6 +495,7 @@ macro_rules! shares {
             type Unit = <$model as $crate::nvmem::Model>::Unit;
             type Data = (u8,);
             type Cells<'c> = ();
+            type At<'c> = ();
             fn init<'p>(_: $crate::__private::In<'p>) -> (u8,) {
                 (0,)
             }
@@ -512,6 +513,7 @@ macro_rules! shares {
                 type Unit = Unit;
                 type Data = ($($data,)+);
                 type Cells<'c> = Cells<'c>;
+                type At<'c> = &'c Cells<'c>;
                 fn init<'p>(
                     _: $crate::__private::In<'p>,
                 ) -> <Self::Data as $crate::__private::SharedRoots>::Init<'p> {
@@ -563,7 +565,7 @@ macro_rules! cells_of {
 #[macro_export]
 macro_rules! cells_given {
     () => {
-        &()
+        ()
     };
     ($data:ident $($shared:ident)+) => {
         $data

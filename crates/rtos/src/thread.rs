@@ -19,7 +19,7 @@ pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
     /// Its environment is the thread's seat in the kernel.
     pub(crate) rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
     /// Where the keys to the data of mutexes are.
-    cells: &'c S::Cells<'c>,
+    cells: S::At<'c>,
 }
 
 /// The place of a thread that runs. An aborted one has no records from now on: what only they own
@@ -49,7 +49,7 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     port: &'k dyn Port,
     me: usize,
     place: Option<Place<'c, R, S::Model>>,
-    cells: &'c S::Cells<'c>,
+    cells: S::At<'c>,
     body: impl FnOnce(&mut Thread<'k, 'm, 'c, S, R>) -> Result<(), Error>,
 ) {
     let Some(place) = place else {

@@ -1,7 +1,7 @@
 //! Whole programs that are cut after seeded periods, again and again, until they come to their end.
 //!
-//! Each run has its own mean period. The first ones are hardly longer than a boot takes that only
-//! replays, so there are many cuts in recovery.
+//! Each run has its own mean period. In the shortest ones some lives are hardly longer than the
+//! first one, which formats the memory: so there are many cuts in recovery.
 
 use crate::cost::figures;
 use crate::explore::{Case, Explored};
@@ -10,7 +10,7 @@ use crate::state::{Log, mix};
 use relume_suite::abi;
 
 /// Mean periods, in instructions. Each life has 1 to twice as many.
-const MEANS: [u64; 6] = [30_000, 40_000, 60_000, 80_000, 120_000, 160_000];
+const MEANS: [u64; 6] = [50_000, 60_000, 80_000, 100_000, 120_000, 160_000];
 /// Lives after which a program counts as one that does not come to its end.
 const LIVES: u64 = 5_000;
 

@@ -25,8 +25,8 @@ nv_rtos::system! {
     }
 }
 
-/// The same with one thread more: what that takes of the kernel is the difference.
-mod three {
+/// The same with two threads more: what each takes of the kernel is half of the difference.
+mod four {
     use super::Fram;
 
     nv_rtos::system! {
@@ -43,6 +43,7 @@ mod three {
             first(u32 = 0): 1;
             second(u32 = 0): 1;
             third(u32 = 0): 1;
+            fourth(u32 = 0): 1;
         }
     }
 }
@@ -128,7 +129,7 @@ pub(super) fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
         scene,
         stacks.iter().all(|s| (1..2048).contains(&s.unused()))
     );
-    let kernel_of = size_of::<Kernel<'_, three::Plan>>() - size_of::<Kernel<'_, Plan>>();
+    let kernel_of = (size_of::<Kernel<'_, four::Plan>>() - size_of::<Kernel<'_, Plan>>()) / 2;
     let each = kernel_of + size_of::<Thread<Plan, u32>>();
     scene.figure(figure::RTOS_RAM_PER_THREAD, each as u16);
     check!(scene, (0..2).all(|t| kernel.ended(t) == Some(Ok(()))));
