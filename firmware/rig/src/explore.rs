@@ -208,6 +208,8 @@ const LONG: u64 = 500_000_000;
 /// With a sample: about so many instructions for the states that the last of several cuts leaves,
 /// and for those of the first one in a scenario that only measures. Half a second or less.
 const ENOUGH: u64 = 8_000_000;
+/// And so many states at least.
+const AT_LEAST: usize = 3;
 /// Instants of interrupts in an exploration with a given number of cuts, and with a sample of them.
 /// Where there are more they are spread evenly.
 const INSTANTS: u64 = 1_200;
@@ -428,7 +430,11 @@ impl Explorer<'_> {
                 let each = self.out.booted_instructions / self.out.boots;
                 let share = share(each, open.len());
                 let chosen = |o: &Pending| (o.hash >> 64 ^ u128::from(sample)) % u128::from(share);
-                open.retain(|o| chosen(o) == 0);
+                let (mut some, rest): (Vec<_>, Vec<_>) =
+                    open.into_iter().partition(|o| chosen(o) == 0);
+                // Where each boot is long, chance may choose none.
+                some.extend(rest.into_iter().take(AT_LEAST.saturating_sub(some.len())));
+                open = some;
                 // Those that are left out are not judged.
                 self.out.cuts -= led_to - led_to / share;
             }
