@@ -343,7 +343,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// ```
 ///
 /// A block `control { change: true, notify: true, lives: 4, ticks: 1000 }` behind the threads turns
-/// on what [`ThreadControl`](crate::ThreadControl) has.
+/// on what [`ThreadControl`] has.
 ///
 /// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
 /// functions `Blinky::open`, which opens the region at each boot, `Blinky::spawn`, which makes the
