@@ -35,8 +35,7 @@
 //! for which the word is at the limit.
 
 use crate::error::code;
-use crate::kernel::abort;
-use crate::kernel::{Kernel, State, Sys};
+use crate::kernel::{Kernel, State, Sys, abort};
 use crate::objects::Step;
 use crate::port::Port;
 use crate::ram::{A_THREAD, ABORTED, AN_END, Memory, NOTHING};
@@ -174,11 +173,6 @@ impl<S: System> State<'_, S> {
     fn forget_lives(&mut self, t: usize) {
         self.schedule.stalled &= !bit(t);
         let _ = self.store.put_settled(lives_word::<S>(t), 0);
-    }
-
-    /// Whether each thread has ended, or is parked.
-    pub fn is_over(&self) -> bool {
-        (0..S::THREADS.len()).all(|t| self.stopped(t).is_some())
     }
 
     /// Why a thread does not run any more: 0 if it has ended without an error.
@@ -463,11 +457,6 @@ impl<S: System> Kernel<'_, S> {
     /// store otherwise.
     pub fn parked(&self, thread: usize) -> bool {
         self.section(|s| thread < S::THREADS.len() && s.schedule.parked & bit(thread) != 0)
-    }
-
-    /// Whether each thread has ended, or is parked: what a port asks.
-    pub fn is_over(&self) -> bool {
-        self.section(|s| s.is_over())
     }
 
     /// Sets a parked thread going again. Whether it was parked. May be called in an interrupt's

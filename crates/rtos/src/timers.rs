@@ -1,13 +1,13 @@
 //! Software timers.
 //!
 //! ```text
-//!  BLINK.start(step)     an operation; with the commit     deadline -> the slot that does not count
-//!                                                          word <- active, that slot
-//!  expired(step)         waits for the earliest deadline   nothing
-//!                        of all timers, and claims it
-//!                        with the commit: one-shot         word <- inactive
-//!                                         periodic         deadline + period -> the other slot
-//!                                                          word <- active, that slot
+//!  BLINK.start(step)   an operation; with the commit     deadline -> the slot that does not count
+//!                                                        word <- active, that slot
+//!  expired(step)       waits for the earliest deadline   nothing
+//!                      of all timers, and claims it
+//!                      with the commit: one-shot         word <- inactive
+//!                                       periodic         deadline + period -> the other slot
+//!                                                        word <- active, that slot
 //! ```
 //!
 //! A timer has a word and two slots for its deadline. The word says which one counts. So a deadline
@@ -18,9 +18,9 @@
 //! commit counts. An expiry is different: it belongs to one start. If another step has started or
 //! stopped the timer since it was claimed, its commit leaves the timer alone.
 //!
-//! To `State::apply` a timer is an event group, of which each operation clears all flags and sets
-//! some. What an operation means is decided just before that, when the time of the commit is known
-//! (`State::arm`). Until then `plus` says what is to be done.
+//! `State::apply` treats a timer like an event group: the operation clears all flags and sets new
+//! ones. `State::arm` runs just before it, when the time of the commit is known, and decides which.
+//! Until then `plus` of the operation says what the step has asked for.
 
 use crate::error::code;
 use crate::kernel::{State, Sys, abort};
@@ -262,30 +262,16 @@ impl<S: System> State<'_, S> {
         Some(u64::from(high) << 32 | u64::from(low))
     }
 
-    /// Notes an operation of a thread's step on a timer: there is one at most, and the last call
-    /// counts.
+    /// Notes an operation of a thread's step on a timer. The last call counts.
     fn note_timer(
         &mut self,
         t: usize,
         object: u8,
         f: impl FnOnce(&mut Operation),
     ) -> Result<(), pmem_tx::Error> {
-        let c = self.control(t);
-        let len = usize::from(c.len);
-        let at = c.operations().position(|o| o.object == object);
-        let at = at.unwrap_or(len);
-        let o = c.operations.get_mut(at).ok_or(abort(code::TOO_MANY))?;
-        if at == len {
-            *o = Operation {
-                object,
-                plus: 0,
-                minus: 0,
-            };
-            c.len += 1;
-        }
-        f(o);
+        self.operate(t, object, f)?;
         // The commit needs the time.
-        c.reads = true;
+        self.control(t).reads = true;
         Ok(())
     }
 

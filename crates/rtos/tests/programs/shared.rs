@@ -1,4 +1,5 @@
-// Data behind mutexes: what one step of a lock reads, the next one finds again, whatever is cut.
+// Data behind mutexes. Wherever the power is cut, no other thread changes the data between two
+// steps under one lock.
 
 /// The last value that somebody left, in an object.
 #[derive(Persist)]

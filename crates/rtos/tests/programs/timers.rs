@@ -1,5 +1,5 @@
-// A daemon and its timers: each expiry once and in order, whatever is cut. A timer that is started
-// again while its expiry is handled stays active.
+// A daemon and its timers. Wherever the power is cut, each expiry is handled once, in order. A
+// timer that is started again while its expiry is handled stays active.
 
 nv_rtos::system! {
     Plan on Fram;

@@ -94,7 +94,7 @@ fn last(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
         OLD.give(sys)?;
         ACCOUNT.send(sys, 0)
     })?;
-    // The numbers come round, and only turns use them.
+    // Only turns use numbers here, and so many that the numbers repeat.
     th.each(0..17, (), |_, _, ()| Ok(()))?;
     let taken = th.step(1, |sys, _, _| OLD.try_take(sys).map(u32::from))?;
     assert_eq!(taken, 1, "what was given long ago is gone");

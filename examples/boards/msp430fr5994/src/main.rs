@@ -1,7 +1,7 @@
 //! Two threads of `nv-rtos` on an MSP430FR5994: one samples, the other one filters and reports.
 //!
 //! ```text
-//!  sampler   a reading each 2 ticks ----> READINGS ----> filter   a moving mean, to the serial port
+//!  sampler  a reading each 2 ticks ----> READINGS ----> filter  a moving mean, to the serial port
 //! ```
 //!
 //! A reading is sent, and the mean has changed, if and only if the step has committed. So after a
