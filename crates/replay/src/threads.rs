@@ -741,7 +741,10 @@ where
     /// records. **Errors**: the table is damaged. The place is gone then, until the region is opened
     /// again.
     pub fn start_over(mut self) -> Result<Self, OpenError> {
-        let found = self.table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let found = self
+            .table
+            .scan(&mut |_, _| {})
+            .map_err(OpenError::Damaged)?;
         if found.cursor.at == found.cursor.end {
             return Ok(self);
         }
@@ -842,7 +845,10 @@ where
     /// records. **Errors**: the table is damaged, or a number cannot be used. The thread has stopped
     /// then, or still has its records.
     pub fn start_over(&mut self) -> Result<(), OpenError> {
-        let found = self.table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let found = self
+            .table
+            .scan(&mut |_, _| {})
+            .map_err(OpenError::Damaged)?;
         self.cursor = found.cursor;
         self.no_room_error = Error::TableFull;
         self.divergence = None;

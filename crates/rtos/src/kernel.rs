@@ -456,7 +456,7 @@ impl<S: System> State<'_, S> {
     }
 
     /// Prepares for a call that may use a number for which no joiner is asked.
-    fn before_a_number(&mut self, t: usize) -> Result<(), TagError> {
+    pub fn before_a_number(&mut self, t: usize) -> Result<(), TagError> {
         if !planted!("nv-rtos/records-not-counted") {
             self.use_number(t)?;
         }
@@ -510,7 +510,7 @@ impl<S: System> State<'_, S> {
         } = operation;
         let (_, objects, slots) = self.ram.parts();
         let Some(o) = objects.get_mut(usize::from(object)) else {
-            return S::CONTROL.change && self.apply_to_thread(object, plus, stamp);
+            return S::CONTROL.change && self.apply_to_thread(operation, stamp);
         };
         let mut again = 0;
         let mut word = o.word;
@@ -614,6 +614,7 @@ impl<S: System> State<'_, S> {
                 minus,
             } = o;
             let Some(o) = self.object(object) else {
+                woke |= self.give_up_thread();
                 continue;
             };
             match o.kind {

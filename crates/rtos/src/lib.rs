@@ -59,6 +59,7 @@ pub mod riscv;
 mod riscv_switch;
 mod schedule;
 mod shared;
+mod spawn;
 #[cfg(any(
     test,
     all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
@@ -82,6 +83,7 @@ pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
 #[cfg(feature = "instrument")]
 pub use port::Event;
 pub use port::{Port, Runs, Spawn};
+pub use spawn::Reserved;
 pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 pub use timers::{Timer, TimerId, expired};
@@ -104,6 +106,7 @@ pub mod __private {
     pub use crate::port::assert_preempted;
     pub use crate::ram::{Memory, Ram};
     pub use crate::shared::{In, KeyCell, Shares};
+    pub use crate::spawn::{PlaceSpec, arguments, reserved, run_place};
     pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
     pub use crate::system::{all_objects, end_of_all, open, share};
     pub use crate::thread::{kept, run};

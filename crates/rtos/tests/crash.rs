@@ -98,6 +98,10 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     aborts, "programs/aborts.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    spawns, "programs/spawns.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    reborn, "programs/reborn.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     notify, "programs/notify.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
@@ -168,6 +172,19 @@ fn priorities_program() {
 fn aborts_program() {
     campaign!(aborts::in_order_32, 1, 1);
     campaign!(aborts::buffered_16, 1);
+}
+
+#[test]
+fn spawns_program() {
+    campaign!(spawns::in_order_32, 2);
+    campaign!(spawns::in_order_32, 1, 1);
+    campaign!(spawns::buffered_16, 2);
+}
+
+#[test]
+fn reborn_program() {
+    campaign!(reborn::in_order_32, 2);
+    campaign!(reborn::buffered_16, 2);
 }
 
 #[test]
