@@ -6,7 +6,8 @@ nv_rtos::system! {
     table { bytes: 192, outbox_bytes: 0, seq_bits: SEQ }
     objects {
         LOCK: Mutex;
-        DONE: Queue<u32, 3>;
+        DONE: Queue<u32, 4>;
+        GO: Semaphore = (0, 1);
     }
     threads {
         boss(u32 = 0): 1;
@@ -42,6 +43,8 @@ fn boss(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         Err(sys.abort(7))
     });
     assert!(matches!(spawned.map_err(Error::from), Ok(()) | Err(Error::Aborted(7))));
+    // Until then, nobody else frees the place or gives it up.
+    th.step(1, |sys, _, _| GO.take(sys))?;
     spawn(th, 1)?;
     th.join(Plan::rival())?;
     spawn(th, FAILS)?;
@@ -49,7 +52,7 @@ fn boss(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     // The place is free, and its last thread has locked it.
     let guard = th.lock(&LOCK)?;
     let mut all = th.step(0, |sys, _, _| {
-        let mut all = [0; 3];
+        let mut all = [0; 4];
         for job in &mut all {
             *job = DONE.try_receive(sys)?.unwrap_or(0);
         }
@@ -57,13 +60,15 @@ fn boss(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     })?;
     drop(guard);
     all.sort_unstable();
-    assert_eq!(all, [1, 2, FAILS]);
+    assert_eq!(all, [1, 2, FAILS, 4]);
     result(w, 9, 0, 9);
     Ok(())
 }
 
 fn rival(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
-    spawn(th, 2)
+    spawn(th, 2)?;
+    th.step(1, |sys, _, _| GO.give(sys))?;
+    spawn(th, 4)
 }
 
 fn worker(
@@ -101,5 +106,5 @@ pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>) {
     });
     (0..2).for_each(|t| assert_eq!(kernel.ended(t), Some(Ok(()))));
     assert!(matches!(kernel.ended(2), Some(Err(_))));
-    assert_eq!(results(w).len(), 7);
+    assert_eq!(results(w).len(), 9);
 }
