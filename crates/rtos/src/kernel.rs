@@ -22,6 +22,7 @@
 //! RAM from all words.
 
 use crate::error::{OpenError, code};
+use crate::places::has_places;
 use crate::port::{Port, Runs};
 use crate::ram::{AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
@@ -667,7 +668,7 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
+    pub(crate) fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
         for slot in 0..spec.words as u8 {
             let word = spec.word + u16::from(slot);
             let state = self.store.get(word)?;
@@ -1152,6 +1153,9 @@ impl<S: System> Token for Sys<'_, '_, S> {
             }
             #[cfg(feature = "instrument")]
             s.tell_commit(self.port);
+            if const { has_places::<S>() } {
+                s.gather_waiters(me);
+            }
             let woke = s.control(me).len != 0 && s.apply(me, stamp);
             let done = commit.store();
             s.progressed(me);

@@ -157,6 +157,7 @@ pub const fn all_objects<const N: usize>(own: &[ObjectSpec], end: Layout) -> [Ob
         initial: 0,
         content: 0,
         timer: 0,
+        reserved: 0,
     }; N];
     let mut i = 0;
     while i < N {
@@ -182,6 +183,9 @@ pub struct ObjectSpec {
     pub content: u64,
     /// It is a timer: 1, or a periodic one: 2.
     pub timer: u8,
+    /// In the list of a system's objects: for so many reserved places this stands. In the list of
+    /// all: what the word is to a place.
+    pub reserved: u8,
 }
 
 /// A thread of the system `S`, for [`Thread::join`](crate::Thread::join). That of a reserved place
@@ -254,7 +258,7 @@ pub(crate) fn fingerprint<S: System>() -> u64 {
         add(place.content);
     }
     for o in S::OBJECTS {
-        add(o.kind as u64);
+        add(o.kind as u64 | u64::from(o.reserved) << 8);
         add(o.words.into());
         // A program may change the period of a timer.
         add(if o.timer == 0 {
@@ -367,6 +371,15 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 ///
 /// A block `control { change: true, notify: true, lives: 4, ticks: 1000 }` behind the threads turns
 /// on what [`ThreadControl`] has.
+///
+/// Objects that are made and deleted at run time have places in the block `objects`: see
+/// [`Places`](crate::Places).
+///
+/// ```text
+///         REPLIES: [Queue<u32, 4>; 3];       // places for 3 queues
+///         PERMITS: [Semaphore = 9; 2];       // for 2 semaphores of at most 9
+///         PHASES: [Events; 2];               // for 2 event groups
+/// ```
 ///
 /// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
 /// functions `Blinky::open`, which opens the region at each boot, `Blinky::spawn`, which makes the
@@ -658,8 +671,11 @@ macro_rules! pool_config {
 macro_rules! objects {
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];) => {
         impl $system {
-            const __OBJECTS: &'static [$crate::__private::ObjectSpec] = &[$($name.spec()),*];
             const __END: $crate::__private::Layout = $at;
+            const __OBJECTS: &'static [$crate::__private::ObjectSpec] =
+                &$crate::__private::each_place::<{ $system::__END.object as usize }>(
+                    &[$($name.spec()),*],
+                );
         }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
@@ -673,6 +689,29 @@ macro_rules! objects {
         $(#[$doc:meta])* $new:ident: Queue<$message:ty, $n:literal>; $($rest:tt)*) => {
         $(#[$doc])*
         $vis const $new: $crate::Queue<$system, $message, $n> = $crate::Queue::at($at);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: [Queue<$message:ty, $n:literal>; $count:literal];
+        $($rest:tt)*) => {
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Queue<$system, $message, $n>, { $at.object }> =
+            $crate::Places::of_queues($at, $count);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: [Semaphore = $max:expr; $count:literal];
+        $($rest:tt)*) => {
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Semaphore<$system>, { $at.object }> =
+            $crate::Places::of_semaphores($at, $max, $count);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: [Events; $count:literal]; $($rest:tt)*) => {
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Events<$system>, { $at.object }> =
+            $crate::Places::of_events($at, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];

@@ -123,6 +123,7 @@ impl<S: System> Timer<S> {
             initial: 0,
             content: (self.timer.slots as u64) << 32 | self.timer.period as u64,
             timer: 1 + self.timer.periodic as u8,
+            reserved: 0,
         }
     }
     #[doc(hidden)]
