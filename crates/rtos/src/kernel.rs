@@ -668,7 +668,7 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    pub(crate) fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
+    fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
         for slot in 0..spec.words as u8 {
             let word = spec.word + u16::from(slot);
             let state = self.store.get(word)?;

@@ -81,7 +81,7 @@ pub use nv_replay;
 pub use nv_replay::pmem_tx::nvmem;
 pub use nv_replay::{Config, Error, pmem_tx};
 pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
-pub use places::{Always, Made, Places};
+pub use places::{Alive, Always, Made, Places};
 #[cfg(feature = "instrument")]
 pub use port::Event;
 pub use port::{Port, Runs, Spawn};
@@ -105,7 +105,7 @@ pub const LOCKS_MAX: usize = 4;
 /// For [`system!`].
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::places::each_place;
+    pub use crate::places::{each_place, list};
     pub use crate::port::assert_preempted;
     pub use crate::ram::{Memory, Ram};
     pub use crate::shared::{In, KeyCell, Shares};

@@ -32,7 +32,7 @@ const FOREVER: u64 = u64::MAX;
 
 /// A counting semaphore of the system `S`; a binary one, if its maximum is 1.
 ///
-/// One that was [made](crate::Places) at run time is marked [`Made`](crate::Made): all calls end with
+/// One that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive): all calls end with
 /// [`code::DELETED`] when it was deleted. The same holds for queues and event groups.
 pub struct Semaphore<S, G = Always> {
     at: Layout,

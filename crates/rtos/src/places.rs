@@ -41,11 +41,11 @@ const IN_A_PLACE: u8 = 2;
 
 /// Reserved places of a system for objects of the type `O`: a [`Queue`], a [`Semaphore`] or an
 /// [`Events`]. A step makes an object in one of them, and gets its [`Made`]; with that,
-/// [`at`](Self::at) is the object.
+/// [`at`](Self::at) is the object. `objects { REPLIES: [Queue<u32, 4>; 3] => Reply; }` in
+/// [`system!`](crate::system!) declares such a list, and `Reply`, a name for the type of its
+/// [`Made`].
 ///
 /// ```ignore
-/// type Reply = Made<{ REPLIES.number() }>;
-///
 /// let reply = th.step((), |sys, _, ()| REPLIES.make(sys))?;
 /// th.step(reply, |sys, _, reply| REQUESTS.send(sys, Request { what: 7, reply }))?;
 /// let answer = th.step(reply, |sys, _, reply| REPLIES.at(reply).receive(sys))?;
@@ -54,7 +54,7 @@ const IN_A_PLACE: u8 = 2;
 ///
 /// **Cost**: a place takes a word on the medium and 16 bytes of RAM more than its object, and counts
 /// as two of a system's objects.
-pub struct Places<O, const POOL: u8> {
+pub struct Places<O, const LIST: u64> {
     /// Where the first place is, what its object is, and how many bytes of slots each has.
     at: Layout,
     spec: ObjectSpec,
@@ -63,14 +63,14 @@ pub struct Places<O, const POOL: u8> {
     _o: PhantomData<fn() -> O>,
 }
 
-/// An object that was made at run time in a place of the [`Places`] with this
-/// [`number`](Places::number). Plain data: it may be in a root, in a message, in a step's result.
+/// An object that was made at run time in one of the [`Places`] with this name: `LIST` is its hash.
+/// Plain data: it may be in a root, in a message, in a step's result.
 ///
 /// It names one object. When that was deleted, calls on it end with [`code::DELETED`], also if
 /// there is another object in its place; after 128 more objects in the same place it names that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Persist)]
 #[repr(C)]
-pub struct Made<const POOL: u8> {
+pub struct Made<const LIST: u64> {
     place: u8,
     state: u8,
 }
@@ -84,7 +84,15 @@ pub trait Exists: Copy {
     fn check_in<S: System>(&self, isr: &Isr<'_, '_, S>) -> Result<(), Error>;
 }
 
-/// An object of the system's description: it always exists.
+/// Marks an object that was made at run time: it exists until it is deleted.
+#[derive(Debug, Clone, Copy)]
+pub struct Alive {
+    /// The object that the word of its place is.
+    word: u8,
+    state: u8,
+}
+
+/// Marks an object of the system's description: it always exists.
 #[derive(Debug, Clone, Copy)]
 pub struct Always;
 
@@ -100,10 +108,10 @@ impl Exists for Always {
     }
 }
 
-impl<const POOL: u8> Exists for Made<POOL> {
+impl Exists for Alive {
     #[allow(private_interfaces)]
     fn check<S: System>(&self, s: &mut State<'_, S>, me: usize) -> Result<(), pmem_tx::Error> {
-        if s.exists(self.word_of(), self.state, me) {
+        if s.exists(self.word, self.state, me) {
             Ok(())
         } else {
             Err(abort(code::DELETED))
@@ -116,11 +124,15 @@ impl<const POOL: u8> Exists for Made<POOL> {
     }
 }
 
-impl<const POOL: u8> Made<POOL> {
-    /// The object that the word of its place is; none, if it is that of no place.
-    fn word_of(self) -> u8 {
-        u8::try_from(u32::from(POOL) + 2 * u32::from(self.place)).unwrap_or(NOTHING)
+/// The type of what is made in the places of this name.
+#[doc(hidden)]
+pub const fn list(name: &str) -> u64 {
+    let (mut hash, mut i) = (0xcbf2_9ce4_8422_2325u64, 0);
+    while i < name.len() {
+        hash = (hash ^ name.as_bytes()[i] as u64).wrapping_mul(0x100_0000_01b3);
+        i += 1;
     }
+    hash
 }
 
 /// Each object of a system's list, and each place with its object.
@@ -251,27 +263,29 @@ impl<S: System> State<'_, S> {
         };
         let queue = spec.kind == Kind::Queue;
         for word in (spec.word..).take(spec.words.into()) {
-            let stored = match self.object(object) {
-                Some(o) if !queue => o.state,
-                _ => self
-                    .ram
-                    .parts()
-                    .2
-                    .get(usize::from(word))
-                    .map_or(0, |s| s.state),
+            let (_, objects, slots) = self.ram.parts();
+            let (o, slot) = (
+                objects.get_mut(usize::from(object)),
+                slots.get_mut(usize::from(word)),
+            );
+            let stored = match (o, slot) {
+                (_, Some(s)) if queue => core::mem::replace(&mut s.state, initial),
+                (Some(o), _) => core::mem::replace(&mut o.state, initial),
+                _ => initial,
             };
             if stored != initial {
                 let done = self.store.put_settled(word, initial);
                 done.map_err(|_| abort(code::DAMAGED))?;
             }
         }
-        if let Some(o) = self.object(object) {
-            (o.state, o.taken, o.given) = (initial, 0, 0);
-            (o.first, o.last, o.free, o.sends) = (NO_SLOT, NO_SLOT, 0, 0);
-        }
+        let Some(o) = self.object(object) else {
+            return Ok(());
+        };
+        (o.state, o.taken, o.given) = (initial, 0, 0);
         if queue {
-            let loaded = self.load_queue(object, spec);
-            loaded.map_err(|_| abort(code::DAMAGED))?;
+            (o.first, o.last) = (NO_SLOT, NO_SLOT);
+            o.free = u32::MAX >> (32 - spec.words % 33);
+            self.may_send(object);
         }
         Ok(())
     }
@@ -299,10 +313,9 @@ impl<S: System> State<'_, S> {
     }
 }
 
-impl<O, const POOL: u8> Places<O, POOL> {
+impl<O, const LIST: u64> Places<O, LIST> {
     /// With the object of the first place, and where that ends.
     const fn new(at: Layout, spec: ObjectSpec, end: Layout, count: u8) -> Self {
-        assert!(at.object == POOL, "the first object is that of the list");
         assert!(
             count > 0 && count <= 32,
             "there are 1 to 32 places in a list"
@@ -340,10 +353,6 @@ impl<O, const POOL: u8> Places<O, POOL> {
             slots: self.at.slots + self.count as u32 * self.slots,
         }
     }
-    /// The number that the type of its [`Made`] has: `type Reply = Made<{ REPLIES.number() }>;`.
-    pub const fn number(&self) -> u8 {
-        POOL
-    }
     /// How many places there are.
     pub const fn count(&self) -> usize {
         self.count as usize
@@ -358,20 +367,26 @@ impl<O, const POOL: u8> Places<O, POOL> {
             slots: inner.slots + u32::from(place) * self.slots,
         }
     }
-    /// One of another list, or of no place, is one that was never made.
-    fn checked(&self, made: Made<POOL>) -> Made<POOL> {
-        if made.place < self.count {
-            return made;
+    /// Of one that names no place, nothing was ever made.
+    fn alive(&self, made: Made<LIST>) -> Alive {
+        if made.place >= self.count {
+            return Alive {
+                word: NOTHING,
+                state: 0,
+            };
         }
-        Made { place: 0, state: 0 }
+        Alive {
+            word: self.at.object + 2 * made.place,
+            state: made.state,
+        }
     }
 
     fn try_make_with<S: System>(
         &self,
         sys: &Sys<'_, '_, S>,
         initial: u8,
-    ) -> Result<Option<Made<POOL>>, pmem_tx::Error> {
-        let words = (0..self.count).map(|place| POOL + 2 * place);
+    ) -> Result<Option<Made<LIST>>, pmem_tx::Error> {
+        let words = (0..self.count).map(|place| self.at.object + 2 * place);
         let made = sys.kernel.section(|s| s.make(sys.me, words, initial))?;
         Ok(made.map(|(place, state)| Made { place, state }))
     }
@@ -379,10 +394,10 @@ impl<O, const POOL: u8> Places<O, POOL> {
     fn delete_one<S: System>(
         &self,
         sys: &Sys<'_, '_, S>,
-        made: Made<POOL>,
+        made: Made<LIST>,
     ) -> Result<(), pmem_tx::Error> {
-        let made = self.checked(made);
-        let word = made.word_of();
+        let made = self.alive(made);
+        let word = made.word;
         let deleted = sys.wait(word, u64::MAX, |s| {
             made.check(s, sys.me)?;
             let others = s.object(word).map_or(0, |o| o.given) - s.gives(sys.me, word);
@@ -396,7 +411,7 @@ impl<O, const POOL: u8> Places<O, POOL> {
     }
 }
 
-impl<S: System, T: Plain, const N: usize, const POOL: u8> Places<Queue<S, T, N>, POOL> {
+impl<S: System, T: Plain, const N: usize, const LIST: u64> Places<Queue<S, T, N>, LIST> {
     #[doc(hidden)]
     pub const fn of_queues(at: Layout, count: u8) -> Self {
         let first = Queue::<S, T, N>::at(Self::inner(at));
@@ -408,7 +423,7 @@ impl<S: System, T: Plain, const N: usize, const POOL: u8> Places<Queue<S, T, N>,
     /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the place,
     /// and one for each slot in which a message was left; two each on 16-bit units. **Errors**: the step ends with
     /// [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
-    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Made<POOL>, pmem_tx::Error> {
+    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Made<LIST>, pmem_tx::Error> {
         let made = self.try_make(step)?;
         made.ok_or(abort(code::NO_PLACE))
     }
@@ -417,7 +432,7 @@ impl<S: System, T: Plain, const N: usize, const POOL: u8> Places<Queue<S, T, N>,
     pub fn try_make(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-    ) -> Result<Option<Made<POOL>>, pmem_tx::Error> {
+    ) -> Result<Option<Made<LIST>>, pmem_tx::Error> {
         self.try_make_with(step.token(), 0)
     }
 
@@ -432,19 +447,18 @@ impl<S: System, T: Plain, const N: usize, const POOL: u8> Places<Queue<S, T, N>,
     pub fn delete(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-        made: Made<POOL>,
+        made: Made<LIST>,
     ) -> Result<(), pmem_tx::Error> {
         self.delete_one(step.token(), made)
     }
 
     /// The queue that was made. Its calls end with [`code::DELETED`] when it was deleted.
-    pub fn at(&self, made: Made<POOL>) -> Queue<S, T, N, Made<POOL>> {
-        let made = self.checked(made);
-        Queue::at(self.layout(made.place)).if_it(made)
+    pub fn at(&self, made: Made<LIST>) -> Queue<S, T, N, Alive> {
+        Queue::at(self.layout(made.place)).if_it(self.alive(made))
     }
 }
 
-impl<S: System, const POOL: u8> Places<Semaphore<S>, POOL> {
+impl<S: System, const LIST: u64> Places<Semaphore<S>, LIST> {
     #[doc(hidden)]
     pub const fn of_semaphores(at: Layout, max: u8, count: u8) -> Self {
         let first = Semaphore::<S>::at(Self::inner(at), 0, max);
@@ -461,7 +475,7 @@ impl<S: System, const POOL: u8> Places<Semaphore<S>, POOL> {
         &self,
         step: &Step<'_, '_, '_, '_, S>,
         initial: u8,
-    ) -> Result<Made<POOL>, pmem_tx::Error> {
+    ) -> Result<Made<LIST>, pmem_tx::Error> {
         let made = self.try_make(step, initial)?;
         made.ok_or(abort(code::NO_PLACE))
     }
@@ -471,7 +485,7 @@ impl<S: System, const POOL: u8> Places<Semaphore<S>, POOL> {
         &self,
         step: &Step<'_, '_, '_, '_, S>,
         initial: u8,
-    ) -> Result<Option<Made<POOL>>, pmem_tx::Error> {
+    ) -> Result<Option<Made<LIST>>, pmem_tx::Error> {
         if u64::from(initial) > self.spec.content {
             return Err(abort(code::FULL));
         }
@@ -489,19 +503,18 @@ impl<S: System, const POOL: u8> Places<Semaphore<S>, POOL> {
     pub fn delete(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-        made: Made<POOL>,
+        made: Made<LIST>,
     ) -> Result<(), pmem_tx::Error> {
         self.delete_one(step.token(), made)
     }
 
     /// The semaphore that was made. Its calls end with [`code::DELETED`] when it was deleted.
-    pub fn at(&self, made: Made<POOL>) -> Semaphore<S, Made<POOL>> {
-        let made = self.checked(made);
-        Semaphore::at(self.layout(made.place), 0, self.spec.content as u8).if_it(made)
+    pub fn at(&self, made: Made<LIST>) -> Semaphore<S, Alive> {
+        Semaphore::at(self.layout(made.place), 0, self.spec.content as u8).if_it(self.alive(made))
     }
 }
 
-impl<S: System, const POOL: u8> Places<Events<S>, POOL> {
+impl<S: System, const LIST: u64> Places<Events<S>, LIST> {
     #[doc(hidden)]
     pub const fn of_events(at: Layout, count: u8) -> Self {
         let first = Events::<S>::at(Self::inner(at));
@@ -513,7 +526,7 @@ impl<S: System, const POOL: u8> Places<Events<S>, POOL> {
     /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the place,
     /// and one if flags were left set; two each on 16-bit units. **Errors**: the step ends with
     /// [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
-    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Made<POOL>, pmem_tx::Error> {
+    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Made<LIST>, pmem_tx::Error> {
         let made = self.try_make(step)?;
         made.ok_or(abort(code::NO_PLACE))
     }
@@ -522,7 +535,7 @@ impl<S: System, const POOL: u8> Places<Events<S>, POOL> {
     pub fn try_make(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-    ) -> Result<Option<Made<POOL>>, pmem_tx::Error> {
+    ) -> Result<Option<Made<LIST>>, pmem_tx::Error> {
         self.try_make_with(step.token(), 0)
     }
 
@@ -537,14 +550,13 @@ impl<S: System, const POOL: u8> Places<Events<S>, POOL> {
     pub fn delete(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-        made: Made<POOL>,
+        made: Made<LIST>,
     ) -> Result<(), pmem_tx::Error> {
         self.delete_one(step.token(), made)
     }
 
     /// The event group that was made. Its calls end with [`code::DELETED`] when it was deleted.
-    pub fn at(&self, made: Made<POOL>) -> Events<S, Made<POOL>> {
-        let made = self.checked(made);
-        Events::at(self.layout(made.place)).if_it(made)
+    pub fn at(&self, made: Made<LIST>) -> Events<S, Alive> {
+        Events::at(self.layout(made.place)).if_it(self.alive(made))
     }
 }

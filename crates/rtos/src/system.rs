@@ -376,9 +376,9 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// [`Places`](crate::Places).
 ///
 /// ```text
-///         REPLIES: [Queue<u32, 4>; 3];       // places for 3 queues
-///         PERMITS: [Semaphore = 9; 2];       // for 2 semaphores of at most 9
-///         PHASES: [Events; 2];               // for 2 event groups
+///         REPLIES: [Queue<u32, 4>; 3] => Reply;      // places for 3 queues; a name for handles
+///         PERMITS: [Semaphore = 9; 2] => Permit;     // for 2 semaphores of at most 9
+///         PHASES: [Events; 2] => Phase;              // for 2 event groups
 /// ```
 ///
 /// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
@@ -692,25 +692,38 @@ macro_rules! objects {
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
-        $(#[$doc:meta])* $new:ident: [Queue<$message:ty, $n:literal>; $count:literal];
+        $(#[$doc:meta])* $new:ident: [Queue<$message:ty, $n:literal>; $count:literal] => $made:ident;
         $($rest:tt)*) => {
+        /// What is made in a place.
+        $vis type $made = $crate::Made<{ $crate::__private::list(stringify!($new)) }>;
         $(#[$doc])*
-        $vis const $new: $crate::Places<$crate::Queue<$system, $message, $n>, { $at.object }> =
+        $vis const $new: $crate::Places<$crate::Queue<$system, $message, $n>, {
+            $crate::__private::list(stringify!($new))
+        }> =
             $crate::Places::of_queues($at, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
-        $(#[$doc:meta])* $new:ident: [Semaphore = $max:expr; $count:literal];
+        $(#[$doc:meta])* $new:ident: [Semaphore = $max:expr; $count:literal] => $made:ident;
         $($rest:tt)*) => {
+        /// What is made in a place.
+        $vis type $made = $crate::Made<{ $crate::__private::list(stringify!($new)) }>;
         $(#[$doc])*
-        $vis const $new: $crate::Places<$crate::Semaphore<$system>, { $at.object }> =
+        $vis const $new: $crate::Places<$crate::Semaphore<$system>, {
+            $crate::__private::list(stringify!($new))
+        }> =
             $crate::Places::of_semaphores($at, $max, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
-        $(#[$doc:meta])* $new:ident: [Events; $count:literal]; $($rest:tt)*) => {
+        $(#[$doc:meta])* $new:ident: [Events; $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        /// What is made in a place.
+        $vis type $made = $crate::Made<{ $crate::__private::list(stringify!($new)) }>;
         $(#[$doc])*
-        $vis const $new: $crate::Places<$crate::Events<$system>, { $at.object }> =
+        $vis const $new: $crate::Places<$crate::Events<$system>, {
+            $crate::__private::list(stringify!($new))
+        }> =
             $crate::Places::of_events($at, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };

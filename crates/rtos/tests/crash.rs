@@ -102,6 +102,10 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     reborn, "programs/reborn.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    makes, "programs/makes.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    permits, "programs/permits.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     notify, "programs/notify.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
@@ -185,6 +189,20 @@ fn spawns_program() {
 fn reborn_program() {
     campaign!(reborn::in_order_32, 2);
     campaign!(reborn::buffered_16, 2);
+}
+
+#[test]
+fn makes_program() {
+    campaign!(makes::in_order_32, 2);
+    campaign!(makes::in_order_32, 1, 1);
+    campaign!(makes::buffered_16, 2);
+}
+
+#[test]
+fn permits_program() {
+    campaign!(permits::in_order_32, 2);
+    campaign!(permits::in_order_32, 1, 1);
+    campaign!(permits::buffered_16, 2);
 }
 
 #[test]
