@@ -6,6 +6,7 @@ nv_rtos::system! {
     table { bytes: 256, outbox_bytes: 0, seq_bits: SEQ }
     objects {
         CALLS: Queue<Answer, 2>;
+        NEVER: Semaphore = (0, 1);
         ANSWERS: [Queue<u32, 1>; 1] => Answer;
     }
     threads {
@@ -68,6 +69,7 @@ fn client(th: &mut Thread<Plan, [u32; 1]>, w: &World<'_, Seen>) -> Result<(), Er
         assert_eq!(first, 5);
         let second = th.step(answer, |sys, _, answer| ANSWERS.at(answer).receive(sys))?;
         result(w, 0, i, second);
+        th.delay(1)?;
         th.step((answer, 1), |sys, _, (answer, _)| {
             ANSWERS.delete(sys, answer)?;
             let gone = ANSWERS.at(answer).try_receive(sys);
@@ -90,8 +92,11 @@ fn server(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
         let mut all = [false; 2];
         for deleted in &mut all {
             let r = th.step((answer, LATE), |sys, n, (answer, i)| {
+                ANSWERS.at(answer).send(sys, i)?;
+                // The client deletes the queue, and makes another one, before this commits.
+                assert!(!NEVER.take_timeout(sys, 2)?);
                 *n.get_mut(sys)? += 1;
-                ANSWERS.at(answer).send(sys, i)
+                Ok(())
             });
             *deleted = is_deleted(r)?;
         }

@@ -65,7 +65,6 @@ fn one(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         Ok(both)
     })?;
     th.step(0, |sys, _, _| GO.take(sys))?;
-    delete(th, both, w, 0)?;
     // The other one has taken two, and waits for a third one, or is about to.
     let deleted = th.step((both, 3), |sys, n, (both, _)| {
         PERMITS.delete(sys, both.permit)?;
@@ -73,6 +72,7 @@ fn one(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         Ok(())
     });
     assert!(exists(deleted)?);
+    delete(th, both, w, 0)?;
     th.join(Plan::other())?;
     // New ones, in the same places.
     let new = th.step((), |sys, _, ()| {
