@@ -105,7 +105,7 @@ pub const LOCKS_MAX: usize = 4;
 /// For [`system!`].
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::places::{each_place, list};
+    pub use crate::places::each_place;
     pub use crate::port::assert_preempted;
     pub use crate::ram::{Memory, Ram};
     pub use crate::shared::{In, KeyCell, Shares};

@@ -6,7 +6,7 @@
 //!
 //!  REPLIES.make(step)       claims the place: the word + 1; the words of the object <- first states,
 //!                           settled; with the commit     word <- (me, n, 0, 1), commit store
-//!  Made { place, 1 }        in a root, in a message
+//!  a handle: place, 1       in a root, in a message
 //!  REPLIES.at(made).send(step, m)                        the place's word is 1: as any queue
 //!  REPLIES.delete(step, made)    with the commit         word <- (me, n, 1, 2); who waits is woken
 //!  REPLIES.at(made).send(step, m)                        the word is not 1: `code::DELETED`
@@ -16,7 +16,7 @@
 //! one. So claims, commits, aborts, cuts and boots are those of semaphores, and two steps cannot
 //! have one place: each sees that the other one is about to give.
 //!
-//! The number in a [`Made`] is the word's state while its object exists. A later object in the same
+//! The number in a handle is the word's state while its object exists. A later object in the same
 //! place has another one, until the state comes round, after 128 objects.
 //!
 //! The states of an object are first ones again when the next object is made in its place. Until
@@ -31,7 +31,7 @@ use crate::objects::{Events, Queue, Semaphore, Step};
 use crate::ram::{Memory, NO_SLOT, NOTHING};
 use crate::system::{Kind, Layout, ObjectSpec, System};
 use core::marker::PhantomData;
-use nv_replay::nvmem::{Persist, Plain, planted};
+use nv_replay::nvmem::{Plain, planted};
 use nv_replay::{Error, pmem_tx};
 
 /// Of a word: it is that of a place.
@@ -40,10 +40,10 @@ const A_PLACE: u8 = 1;
 const IN_A_PLACE: u8 = 2;
 
 /// Reserved places of a system for objects of the type `O`: a [`Queue`], a [`Semaphore`] or an
-/// [`Events`]. A step makes an object in one of them, and gets its [`Made`]; with that,
+/// [`Events`]. A step makes an object in one of them, and gets a handle of the type `H`; with that,
 /// [`at`](Self::at) is the object. `objects { REPLIES: [Queue<u32, 4>; 3] => Reply; }` in
-/// [`system!`](crate::system!) declares such a list, and `Reply`, a name for the type of its
-/// [`Made`].
+/// [`system!`](crate::system!) declares such a list, and the type `Reply` of its
+/// handles, which is [`Made`].
 ///
 /// ```ignore
 /// let reply = th.step((), |sys, _, ()| REPLIES.make(sys))?;
@@ -54,25 +54,27 @@ const IN_A_PLACE: u8 = 2;
 ///
 /// **Cost**: a place takes a word on the medium and 16 bytes of RAM more than its object, and counts
 /// as two of a system's objects.
-pub struct Places<O, const LIST: u64> {
+pub struct Places<O, H> {
     /// Where the first place is, what its object is, and how many bytes of slots each has.
     at: Layout,
     spec: ObjectSpec,
     slots: u32,
     count: u8,
-    _o: PhantomData<fn() -> O>,
+    _o: PhantomData<fn(H) -> O>,
 }
 
-/// An object that was made at run time in one of the [`Places`] with this name: `LIST` is its hash.
-/// Plain data: it may be in a root, in a message, in a step's result.
+/// Names an object that was made at run time in one of the [`Places`]. Plain data: it may be in a
+/// root, in a message, in a step's result.
 ///
 /// It names one object. When that was deleted, calls on it end with [`code::DELETED`], also if
 /// there is another object in its place; after 128 more objects in the same place it names that one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Persist)]
-#[repr(C)]
-pub struct Made<const LIST: u64> {
-    place: u8,
-    state: u8,
+///
+/// [`system!`](crate::system!) makes a type for each list of places.
+pub trait Made: Plain + Copy {
+    #[doc(hidden)]
+    fn new(place: u8, state: u8) -> Self;
+    #[doc(hidden)]
+    fn parts(self) -> (u8, u8);
 }
 
 /// Whether an object exists. Sealed by its hidden methods.
@@ -122,17 +124,6 @@ impl Exists for Alive {
         let checked = isr.kernel.section(|s| self.check(s, usize::MAX));
         Ok(checked?)
     }
-}
-
-/// The type of what is made in the places of this name.
-#[doc(hidden)]
-pub const fn list(name: &str) -> u64 {
-    let (mut hash, mut i) = (0xcbf2_9ce4_8422_2325u64, 0);
-    while i < name.len() {
-        hash = (hash ^ name.as_bytes()[i] as u64).wrapping_mul(0x100_0000_01b3);
-        i += 1;
-    }
-    hash
 }
 
 /// Each object of a system's list, and each place with its object.
@@ -313,7 +304,7 @@ impl<S: System> State<'_, S> {
     }
 }
 
-impl<O, const LIST: u64> Places<O, LIST> {
+impl<O, H: Made> Places<O, H> {
     /// With the object of the first place, and where that ends.
     const fn new(at: Layout, spec: ObjectSpec, end: Layout, count: u8) -> Self {
         assert!(
@@ -368,16 +359,17 @@ impl<O, const LIST: u64> Places<O, LIST> {
         }
     }
     /// Of one that names no place, nothing was ever made.
-    fn alive(&self, made: Made<LIST>) -> Alive {
-        if made.place >= self.count {
+    fn alive(&self, made: H) -> Alive {
+        let (place, state) = made.parts();
+        if place >= self.count {
             return Alive {
                 word: NOTHING,
                 state: 0,
             };
         }
         Alive {
-            word: self.at.object + 2 * made.place,
-            state: made.state,
+            word: self.at.object + 2 * place,
+            state,
         }
     }
 
@@ -385,16 +377,16 @@ impl<O, const LIST: u64> Places<O, LIST> {
         &self,
         sys: &Sys<'_, '_, S>,
         initial: u8,
-    ) -> Result<Option<Made<LIST>>, pmem_tx::Error> {
+    ) -> Result<Option<H>, pmem_tx::Error> {
         let words = (0..self.count).map(|place| self.at.object + 2 * place);
         let made = sys.kernel.section(|s| s.make(sys.me, words, initial))?;
-        Ok(made.map(|(place, state)| Made { place, state }))
+        Ok(made.map(|(place, state)| H::new(place, state)))
     }
 
     fn delete_one<S: System>(
         &self,
         sys: &Sys<'_, '_, S>,
-        made: Made<LIST>,
+        made: H,
     ) -> Result<(), pmem_tx::Error> {
         let made = self.alive(made);
         let word = made.word;
@@ -411,7 +403,7 @@ impl<O, const LIST: u64> Places<O, LIST> {
     }
 }
 
-impl<S: System, T: Plain, const N: usize, const LIST: u64> Places<Queue<S, T, N>, LIST> {
+impl<S: System, T: Plain, const N: usize, H: Made> Places<Queue<S, T, N>, H> {
     #[doc(hidden)]
     pub const fn of_queues(at: Layout, count: u8) -> Self {
         let first = Queue::<S, T, N>::at(Self::inner(at));
@@ -423,7 +415,7 @@ impl<S: System, T: Plain, const N: usize, const LIST: u64> Places<Queue<S, T, N>
     /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the place,
     /// and one for each slot in which a message was left; two each on 16-bit units. **Errors**: the step ends with
     /// [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
-    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Made<LIST>, pmem_tx::Error> {
+    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<H, pmem_tx::Error> {
         let made = self.try_make(step)?;
         made.ok_or(abort(code::NO_PLACE))
     }
@@ -432,7 +424,7 @@ impl<S: System, T: Plain, const N: usize, const LIST: u64> Places<Queue<S, T, N>
     pub fn try_make(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-    ) -> Result<Option<Made<LIST>>, pmem_tx::Error> {
+    ) -> Result<Option<H>, pmem_tx::Error> {
         self.try_make_with(step.token(), 0)
     }
 
@@ -447,18 +439,18 @@ impl<S: System, T: Plain, const N: usize, const LIST: u64> Places<Queue<S, T, N>
     pub fn delete(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-        made: Made<LIST>,
+        made: H,
     ) -> Result<(), pmem_tx::Error> {
         self.delete_one(step.token(), made)
     }
 
     /// The queue that was made. Its calls end with [`code::DELETED`] when it was deleted.
-    pub fn at(&self, made: Made<LIST>) -> Queue<S, T, N, Alive> {
-        Queue::at(self.layout(made.place)).if_it(self.alive(made))
+    pub fn at(&self, made: H) -> Queue<S, T, N, Alive> {
+        Queue::at(self.layout(made.parts().0)).if_it(self.alive(made))
     }
 }
 
-impl<S: System, const LIST: u64> Places<Semaphore<S>, LIST> {
+impl<S: System, H: Made> Places<Semaphore<S>, H> {
     #[doc(hidden)]
     pub const fn of_semaphores(at: Layout, max: u8, count: u8) -> Self {
         let first = Semaphore::<S>::at(Self::inner(at), 0, max);
@@ -475,7 +467,7 @@ impl<S: System, const LIST: u64> Places<Semaphore<S>, LIST> {
         &self,
         step: &Step<'_, '_, '_, '_, S>,
         initial: u8,
-    ) -> Result<Made<LIST>, pmem_tx::Error> {
+    ) -> Result<H, pmem_tx::Error> {
         let made = self.try_make(step, initial)?;
         made.ok_or(abort(code::NO_PLACE))
     }
@@ -485,7 +477,7 @@ impl<S: System, const LIST: u64> Places<Semaphore<S>, LIST> {
         &self,
         step: &Step<'_, '_, '_, '_, S>,
         initial: u8,
-    ) -> Result<Option<Made<LIST>>, pmem_tx::Error> {
+    ) -> Result<Option<H>, pmem_tx::Error> {
         if u64::from(initial) > self.spec.content {
             return Err(abort(code::FULL));
         }
@@ -503,18 +495,18 @@ impl<S: System, const LIST: u64> Places<Semaphore<S>, LIST> {
     pub fn delete(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-        made: Made<LIST>,
+        made: H,
     ) -> Result<(), pmem_tx::Error> {
         self.delete_one(step.token(), made)
     }
 
     /// The semaphore that was made. Its calls end with [`code::DELETED`] when it was deleted.
-    pub fn at(&self, made: Made<LIST>) -> Semaphore<S, Alive> {
-        Semaphore::at(self.layout(made.place), 0, self.spec.content as u8).if_it(self.alive(made))
+    pub fn at(&self, made: H) -> Semaphore<S, Alive> {
+        Semaphore::at(self.layout(made.parts().0), 0, self.spec.content as u8).if_it(self.alive(made))
     }
 }
 
-impl<S: System, const LIST: u64> Places<Events<S>, LIST> {
+impl<S: System, H: Made> Places<Events<S>, H> {
     #[doc(hidden)]
     pub const fn of_events(at: Layout, count: u8) -> Self {
         let first = Events::<S>::at(Self::inner(at));
@@ -526,7 +518,7 @@ impl<S: System, const LIST: u64> Places<Events<S>, LIST> {
     /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the place,
     /// and one if flags were left set; two each on 16-bit units. **Errors**: the step ends with
     /// [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
-    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Made<LIST>, pmem_tx::Error> {
+    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<H, pmem_tx::Error> {
         let made = self.try_make(step)?;
         made.ok_or(abort(code::NO_PLACE))
     }
@@ -535,7 +527,7 @@ impl<S: System, const LIST: u64> Places<Events<S>, LIST> {
     pub fn try_make(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-    ) -> Result<Option<Made<LIST>>, pmem_tx::Error> {
+    ) -> Result<Option<H>, pmem_tx::Error> {
         self.try_make_with(step.token(), 0)
     }
 
@@ -550,13 +542,13 @@ impl<S: System, const LIST: u64> Places<Events<S>, LIST> {
     pub fn delete(
         &self,
         step: &Step<'_, '_, '_, '_, S>,
-        made: Made<LIST>,
+        made: H,
     ) -> Result<(), pmem_tx::Error> {
         self.delete_one(step.token(), made)
     }
 
     /// The event group that was made. Its calls end with [`code::DELETED`] when it was deleted.
-    pub fn at(&self, made: Made<LIST>) -> Events<S, Alive> {
-        Events::at(self.layout(made.place)).if_it(self.alive(made))
+    pub fn at(&self, made: H) -> Events<S, Alive> {
+        Events::at(self.layout(made.parts().0)).if_it(self.alive(made))
     }
 }

@@ -376,7 +376,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// [`Places`](crate::Places).
 ///
 /// ```text
-///         REPLIES: [Queue<u32, 4>; 3] => Reply;      // places for 3 queues; a name for handles
+///         REPLIES: [Queue<u32, 4>; 3] => Reply;      // places for 3 queues, a type for handles
 ///         PERMITS: [Semaphore = 9; 2] => Permit;     // for 2 semaphores of at most 9
 ///         PHASES: [Events; 2] => Phase;              // for 2 event groups
 /// ```
@@ -665,6 +665,30 @@ macro_rules! pool_config {
     };
 }
 
+/// The handles of objects that are made at run time.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! made {
+    ($vis:vis $made:ident) => {
+        /// An object that was made at run time.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, $crate::nvmem::Persist)]
+        #[persist(crate = $crate::nvmem)]
+        #[repr(C)]
+        $vis struct $made {
+            place: u8,
+            state: u8,
+        }
+        impl $crate::Made for $made {
+            fn new(place: u8, state: u8) -> Self {
+                $made { place, state }
+            }
+            fn parts(self) -> (u8, u8) {
+                (self.place, self.state)
+            }
+        }
+    };
+}
+
 /// The objects of a system: each is placed behind the one before.
 #[doc(hidden)]
 #[macro_export]
@@ -694,36 +718,27 @@ macro_rules! objects {
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
         $(#[$doc:meta])* $new:ident: [Queue<$message:ty, $n:literal>; $count:literal] => $made:ident;
         $($rest:tt)*) => {
-        /// What is made in a place.
-        $vis type $made = $crate::Made<{ $crate::__private::list(stringify!($new)) }>;
+        $crate::made! { $vis $made }
         $(#[$doc])*
-        $vis const $new: $crate::Places<$crate::Queue<$system, $message, $n>, {
-            $crate::__private::list(stringify!($new))
-        }> =
+        $vis const $new: $crate::Places<$crate::Queue<$system, $message, $n>, $made> =
             $crate::Places::of_queues($at, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
         $(#[$doc:meta])* $new:ident: [Semaphore = $max:expr; $count:literal] => $made:ident;
         $($rest:tt)*) => {
-        /// What is made in a place.
-        $vis type $made = $crate::Made<{ $crate::__private::list(stringify!($new)) }>;
+        $crate::made! { $vis $made }
         $(#[$doc])*
-        $vis const $new: $crate::Places<$crate::Semaphore<$system>, {
-            $crate::__private::list(stringify!($new))
-        }> =
+        $vis const $new: $crate::Places<$crate::Semaphore<$system>, $made> =
             $crate::Places::of_semaphores($at, $max, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
         $(#[$doc:meta])* $new:ident: [Events; $count:literal] => $made:ident;
         $($rest:tt)*) => {
-        /// What is made in a place.
-        $vis type $made = $crate::Made<{ $crate::__private::list(stringify!($new)) }>;
+        $crate::made! { $vis $made }
         $(#[$doc])*
-        $vis const $new: $crate::Places<$crate::Events<$system>, {
-            $crate::__private::list(stringify!($new))
-        }> =
+        $vis const $new: $crate::Places<$crate::Events<$system>, $made> =
             $crate::Places::of_events($at, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
