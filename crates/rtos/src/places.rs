@@ -30,6 +30,7 @@ use crate::kernel::{Isr, State, Sys, abort};
 use crate::objects::{Events, Queue, Semaphore, Step};
 use crate::ram::{Memory, NO_SLOT, NOTHING};
 use crate::system::{Kind, Layout, ObjectSpec, System};
+use crate::timers::Timer;
 use core::marker::PhantomData;
 use nv_replay::nvmem::{Plain, planted};
 use nv_replay::{Error, pmem_tx};
@@ -39,8 +40,8 @@ const A_PLACE: u8 = 1;
 /// Of an object's words: they lie in a place, whose word is before them.
 const IN_A_PLACE: u8 = 2;
 
-/// Reserved places of a system for objects of the type `O`: a [`Queue`], a [`Semaphore`] or an
-/// [`Events`]. A step makes an object in one of them, and gets a handle of the type `H`; with that,
+/// Reserved places of a system for objects of the type `O`: a [`Queue`], a [`Semaphore`], an
+/// [`Events`] or a [`Timer`]. A step makes an object in one of them, and gets a handle of the type `H`; with that,
 /// [`at`](Self::at) is the object. `objects { REPLIES: [Queue<u32, 4>; 3] => Reply; }` in
 /// [`system!`](crate::system!) declares such a list, and the type `Reply` of its
 /// handles, which is [`Made`].
@@ -84,6 +85,11 @@ pub trait Exists: Copy {
     fn check<S: System>(&self, s: &mut State<'_, S>, me: usize) -> Result<(), pmem_tx::Error>;
     #[doc(hidden)]
     fn check_in<S: System>(&self, isr: &Isr<'_, '_, S>) -> Result<(), Error>;
+    /// The state of its place's word.
+    #[doc(hidden)]
+    fn made(&self) -> u8 {
+        0
+    }
 }
 
 /// Marks an object that was made at run time: it exists until it is deleted.
@@ -124,6 +130,9 @@ impl Exists for Alive {
         let checked = isr.kernel.section(|s| self.check(s, usize::MAX));
         Ok(checked?)
     }
+    fn made(&self) -> u8 {
+        self.state
+    }
 }
 
 /// Each object of a system's list, and each place with its object.
@@ -153,6 +162,10 @@ pub const fn each_place<const N: usize>(mut list: &[ObjectSpec]) -> [ObjectSpec;
             all[n].word = word - 1;
             all[n + 1] = *spec;
             (all[n + 1].word, all[n + 1].reserved) = (word, IN_A_PLACE);
+            if spec.timer != 0 {
+                // Where its deadlines are.
+                all[n + 1].content += (i as u64 * crate::timers::SLOTS as u64) << 32;
+            }
             n += 2;
             i += 1;
         }
@@ -197,6 +210,16 @@ impl<S: System> State<'_, S> {
             state = made | state & 1;
         }
         in_place == Some(A_PLACE) && state == made && made % 2 != 0
+    }
+
+    /// The state of the word of an object's place, if it lies in one; 0 if it has no object.
+    pub fn made(&mut self, object: u8) -> Option<u8> {
+        let spec = S::OBJECTS.get(usize::from(object))?;
+        if spec.reserved != IN_A_PLACE {
+            return None;
+        }
+        let state = self.object(object - 1)?.state;
+        Some(state * (state % 2))
     }
 
     /// Makes an object in a free place of those from a word on, with its first state.
@@ -383,11 +406,7 @@ impl<O, H: Made> Places<O, H> {
         Ok(made.map(|(place, state)| H::new(place, state)))
     }
 
-    fn delete_one<S: System>(
-        &self,
-        sys: &Sys<'_, '_, S>,
-        made: H,
-    ) -> Result<(), pmem_tx::Error> {
+    fn delete_one<S: System>(&self, sys: &Sys<'_, '_, S>, made: H) -> Result<(), pmem_tx::Error> {
         let made = self.alive(made);
         let word = made.word;
         let deleted = sys.wait(word, u64::MAX, |s| {
@@ -421,10 +440,7 @@ impl<S: System, T: Plain, const N: usize, H: Made> Places<Queue<S, T, N>, H> {
     }
 
     /// Like [`make`](Self::make); `None` if no place is free. **Errors**: the others.
-    pub fn try_make(
-        &self,
-        step: &Step<'_, '_, '_, '_, S>,
-    ) -> Result<Option<H>, pmem_tx::Error> {
+    pub fn try_make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Option<H>, pmem_tx::Error> {
         self.try_make_with(step.token(), 0)
     }
 
@@ -436,11 +452,7 @@ impl<S: System, T: Plain, const N: usize, H: Made> Places<Queue<S, T, N>, H> {
     /// **Power loss**: deleted if and only if the step has committed. **Cost**: one store, two on
     /// 16-bit units. **Errors**: the step ends with [`code::DELETED`] if it was deleted before;
     /// [`code::TOO_MANY`].
-    pub fn delete(
-        &self,
-        step: &Step<'_, '_, '_, '_, S>,
-        made: H,
-    ) -> Result<(), pmem_tx::Error> {
+    pub fn delete(&self, step: &Step<'_, '_, '_, '_, S>, made: H) -> Result<(), pmem_tx::Error> {
         self.delete_one(step.token(), made)
     }
 
@@ -463,11 +475,7 @@ impl<S: System, H: Made> Places<Semaphore<S>, H> {
     /// and one if the last one had another number; two each on 16-bit units. **Errors**: the step ends with
     /// [`code::NO_PLACE`] if no place is free,
     /// and with [`code::FULL`] if it begins with more than its maximum; [`code::TOO_MANY`].
-    pub fn make(
-        &self,
-        step: &Step<'_, '_, '_, '_, S>,
-        initial: u8,
-    ) -> Result<H, pmem_tx::Error> {
+    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>, initial: u8) -> Result<H, pmem_tx::Error> {
         let made = self.try_make(step, initial)?;
         made.ok_or(abort(code::NO_PLACE))
     }
@@ -492,17 +500,14 @@ impl<S: System, H: Made> Places<Semaphore<S>, H> {
     /// **Power loss**: deleted if and only if the step has committed. **Cost**: one store, two on
     /// 16-bit units. **Errors**: the step ends with [`code::DELETED`] if it was deleted before;
     /// [`code::TOO_MANY`].
-    pub fn delete(
-        &self,
-        step: &Step<'_, '_, '_, '_, S>,
-        made: H,
-    ) -> Result<(), pmem_tx::Error> {
+    pub fn delete(&self, step: &Step<'_, '_, '_, '_, S>, made: H) -> Result<(), pmem_tx::Error> {
         self.delete_one(step.token(), made)
     }
 
     /// The semaphore that was made. Its calls end with [`code::DELETED`] when it was deleted.
     pub fn at(&self, made: H) -> Semaphore<S, Alive> {
-        Semaphore::at(self.layout(made.parts().0), 0, self.spec.content as u8).if_it(self.alive(made))
+        Semaphore::at(self.layout(made.parts().0), 0, self.spec.content as u8)
+            .if_it(self.alive(made))
     }
 }
 
@@ -524,10 +529,7 @@ impl<S: System, H: Made> Places<Events<S>, H> {
     }
 
     /// Like [`make`](Self::make); `None` if no place is free. **Errors**: the others.
-    pub fn try_make(
-        &self,
-        step: &Step<'_, '_, '_, '_, S>,
-    ) -> Result<Option<H>, pmem_tx::Error> {
+    pub fn try_make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Option<H>, pmem_tx::Error> {
         self.try_make_with(step.token(), 0)
     }
 
@@ -539,16 +541,62 @@ impl<S: System, H: Made> Places<Events<S>, H> {
     /// **Power loss**: deleted if and only if the step has committed. **Cost**: one store, two on
     /// 16-bit units. **Errors**: the step ends with [`code::DELETED`] if it was deleted before;
     /// [`code::TOO_MANY`].
-    pub fn delete(
-        &self,
-        step: &Step<'_, '_, '_, '_, S>,
-        made: H,
-    ) -> Result<(), pmem_tx::Error> {
+    pub fn delete(&self, step: &Step<'_, '_, '_, '_, S>, made: H) -> Result<(), pmem_tx::Error> {
         self.delete_one(step.token(), made)
     }
 
     /// The event group that was made. Its calls end with [`code::DELETED`] when it was deleted.
     pub fn at(&self, made: H) -> Events<S, Alive> {
         Events::at(self.layout(made.parts().0)).if_it(self.alive(made))
+    }
+}
+
+impl<S: System, H: Made> Places<Timer<S>, H> {
+    #[doc(hidden)]
+    pub const fn of_one_shots(at: Layout, period: u32, count: u8) -> Self {
+        let first = Timer::<S>::one_shot(Self::inner(at), period);
+        Self::new(at, first.spec(), first.behind(), count)
+    }
+    #[doc(hidden)]
+    pub const fn of_periodic_ones(at: Layout, period: u32, count: u8) -> Self {
+        let first = Timer::<S>::periodic(Self::inner(at), period);
+        Self::new(at, first.spec(), first.behind(), count)
+    }
+
+    /// Makes a timer that is not active, with the commit of the step. The step may use it before.
+    ///
+    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the place,
+    /// and one if the last one was active; two each on 16-bit units. **Errors**: the step ends with
+    /// [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
+    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<H, pmem_tx::Error> {
+        let made = self.try_make(step)?;
+        made.ok_or(abort(code::NO_PLACE))
+    }
+
+    /// Like [`make`](Self::make); `None` if no place is free. **Errors**: the others.
+    pub fn try_make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Option<H>, pmem_tx::Error> {
+        self.try_make_with(step.token(), 0)
+    }
+
+    /// Deletes a timer, with the commit of the step. Who waits for it wakes, and its step ends with
+    /// [`code::DELETED`]. It does not expire any more. A step that has used it before may commit later.
+    ///
+    /// If another step is about to delete it, waits until that has committed, or has failed.
+    ///
+    /// **Power loss**: deleted if and only if the step has committed. **Cost**: one store, two on
+    /// 16-bit units. **Errors**: the step ends with [`code::DELETED`] if it was deleted before;
+    /// [`code::TOO_MANY`].
+    pub fn delete(&self, step: &Step<'_, '_, '_, '_, S>, made: H) -> Result<(), pmem_tx::Error> {
+        self.delete_one(step.token(), made)
+    }
+
+    /// The timer that was made. Its calls end with [`code::DELETED`] when it was deleted.
+    pub fn at(&self, made: H) -> Timer<S, Alive> {
+        let (at, period) = (self.layout(made.parts().0), self.spec.content as u32);
+        let timer = match self.spec.timer {
+            1 => Timer::one_shot(at, period),
+            _ => Timer::periodic(at, period),
+        };
+        timer.if_it(self.alive(made))
     }
 }

@@ -379,6 +379,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 ///         REPLIES: [Queue<u32, 4>; 3] => Reply;      // places for 3 queues, a type for handles
 ///         PERMITS: [Semaphore = 9; 2] => Permit;     // for 2 semaphores of at most 9
 ///         PHASES: [Events; 2] => Phase;              // for 2 event groups
+///         ALARMS: [Timer = one_shot(50); 4] => Alarm;
 /// ```
 ///
 /// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
@@ -740,6 +741,24 @@ macro_rules! objects {
         $(#[$doc])*
         $vis const $new: $crate::Places<$crate::Events<$system>, $made> =
             $crate::Places::of_events($at, $count);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: [Timer = one_shot($period:expr); $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        $crate::made! { $vis $made }
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Timer<$system>, $made> =
+            $crate::Places::of_one_shots($at, $period, $count);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: [Timer = periodic($period:expr); $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        $crate::made! { $vis $made }
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Timer<$system>, $made> =
+            $crate::Places::of_periodic_ones($at, $period, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];

@@ -106,6 +106,8 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     permits, "programs/permits.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    alarms, "programs/alarms.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     notify, "programs/notify.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
@@ -196,6 +198,13 @@ fn makes_program() {
     campaign!(makes::in_order_32, 2);
     campaign!(makes::in_order_32, 1, 1);
     campaign!(makes::buffered_16, 2);
+}
+
+#[test]
+fn alarms_program() {
+    campaign!(alarms::in_order_32, 2);
+    campaign!(alarms::in_order_32, 1, 1);
+    campaign!(alarms::buffered_16, 1);
 }
 
 #[test]
