@@ -179,7 +179,8 @@ impl<S: System> State<'_, S> {
         waits
     }
 
-    /// A step commits an operation on the word of a place that has no thread. Whether it spawns one.
+    /// A step commits an operation on the word of a place that has no thread. Whether it spawns
+    /// one.
     pub fn apply_to_place(&mut self, t: usize, operation: Operation, stamp: Stamp) -> bool {
         if operation.minus != BEGIN {
             // Its thread has ended since the call.
