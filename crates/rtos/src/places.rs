@@ -252,7 +252,7 @@ impl<S: System> State<'_, S> {
         if planted!("nv-rtos/old-object-taken-for-the-new-one") {
             state = made | state & 1;
         }
-        in_place == Some(A_PLACE) && state == made && made % 2 != 0
+        in_place == Some(A_PLACE) && state == made && !made.is_multiple_of(2)
     }
 
     /// The state of the word of an object's place, if it lies in one; 0 if it has no object.
@@ -282,8 +282,8 @@ impl<S: System> State<'_, S> {
             }
             self.change_place(me, word)?;
             self.reset(word + 1, initial)?;
-            if planted!("nv-rtos/object-made-at-once")
-                && let Some(o) = self.object(word)
+            if let Some(o) = self.object(word)
+                && planted!("nv-rtos/object-made-at-once")
             {
                 o.state = o.state.wrapping_add(1);
             }

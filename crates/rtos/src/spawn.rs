@@ -249,14 +249,12 @@ pub fn reserved<'c, S: System, R: Persist>(
     me: usize,
     place: Place<'c, R, S::Model>,
 ) -> Option<Place<'c, R, S::Model>> {
-    let free = kernel.section(|s| {
-        let free = s.is_free(me);
-        free && (s.before_a_number(me).is_ok() || !free)
-    });
+    let free = kernel.section(|s| s.is_free(me));
     if !free || planted!("nv-rtos/free-place-keeps-records") {
         return Some(place);
     }
-    let place = place.start_over().ok();
+    let counted = kernel.section(|s| s.before_a_number(me)).ok();
+    let place = counted.and_then(|()| place.start_over().ok());
     if place.is_none() {
         kernel.section(|s| s.control(me).waits_for = NOTHING);
     }
