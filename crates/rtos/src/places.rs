@@ -282,10 +282,9 @@ impl<S: System> State<'_, S> {
             }
             self.change_place(me, word)?;
             self.reset(word + 1, initial)?;
-            if let Some(o) = self.object(word)
-                && planted!("nv-rtos/object-made-at-once")
-            {
-                o.state = o.state.wrapping_add(1);
+            if planted!("nv-rtos/object-made-at-once") {
+                let word = self.object(word).into_iter();
+                word.for_each(|o| o.state = o.state.wrapping_add(1));
             }
             return Ok(Some((place, o.state.wrapping_add(1))));
         }
