@@ -263,7 +263,9 @@ impl<S: System> State<'_, S> {
         self.set_state(t, after);
         if !planted!("nv-rtos/thread-word-not-stored") {
             // Refused only for a word that was damaged in this life, which the next open finds.
-            let _ = self.store.put(thread_word::<S>(t), stamp, before, after);
+            let _ = self
+                .store
+                .put(thread_word::<S>(t).into(), stamp, before, after);
         }
         if aborts {
             self.stop(t);

@@ -1,15 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
-#![cfg_attr(
-    not(any(
-        feature = "cortex-m",
-        feature = "riscv",
-        feature = "msp430",
-        feature = "host"
-    )),
-    forbid(unsafe_code)
-)]
 #![deny(unsafe_code)]
 // What the port's instructions need there; on all other machines a stable compiler does.
 #![cfg_attr(
@@ -58,6 +49,8 @@ pub mod riscv;
 #[allow(unsafe_code)]
 mod riscv_switch;
 mod schedule;
+#[allow(unsafe_code)]
+mod section;
 mod shared;
 #[cfg(any(
     test,
