@@ -79,7 +79,8 @@ pub struct Machine {
     timer: Cell<Option<u64>>,
     timer_thread: Cell<Option<Thread>>,
     ended: Cell<usize>,
-    /// A bit for each thread that does not run to its end: it is parked, or was aborted.
+    /// A bit for each thread that does not run to its end: it is parked, or was aborted, or its
+    /// reserved place is free.
     stopped: Cell<u32>,
     /// The kit's clock at the boot.
     since: Cell<u64>,
@@ -133,6 +134,13 @@ unsafe impl Port for Kit<'_, '_> {
         match event {
             Event::Ready { thread, at } => self.t.declare(self.id(thread), at),
             Event::Commit { priority } => self.t.commit(priority),
+            Event::Free { thread, free } => {
+                let others = self.m.stopped.get() & !(1 << thread);
+                self.m.stopped.set(others | u32::from(free) << thread);
+                if free && self.m.is_over() {
+                    self.m.end_timer(self.t);
+                }
+            }
             Event::Aborted { thread } => {
                 self.m.stopped.set(self.m.stopped.get() | 1 << thread);
                 self.t.abandon(self.id(thread));
@@ -148,9 +156,7 @@ impl<'s> Spawn<'s> for Kit<'s, '_> {
             body(&kit);
             kit.m.ended.set(kit.m.ended.get() + 1);
             if kit.m.is_over() {
-                kit.m.timer.set(None);
-                kit.t
-                    .unpark(kit.m.timer_thread.get().expect("it was made first"));
+                kit.m.end_timer(kit.t);
             }
         });
         self.t.suspend(id);
@@ -163,6 +169,11 @@ impl Machine {
     fn is_over(&self) -> bool {
         let stopped = self.stopped.get().count_ones() as usize;
         self.ended.get() + stopped == self.ids.borrow().len()
+    }
+
+    fn end_timer(&self, t: &Threads<'_, '_>) {
+        self.timer.set(None);
+        t.unpark(self.timer_thread.get().expect("it was made first"));
     }
 
     /// A thread that was parked at the boot runs now.

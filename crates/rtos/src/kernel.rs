@@ -22,6 +22,7 @@
 //! RAM from all words.
 
 use crate::error::{OpenError, code};
+use crate::places::has_places;
 use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
@@ -489,7 +490,7 @@ impl<S: System> State<'_, S> {
     }
 
     /// Prepares for a call that may use a number for which no joiner is asked.
-    fn before_a_number(&mut self, t: usize) -> Result<(), TagError> {
+    pub fn before_a_number(&mut self, t: usize) -> Result<(), TagError> {
         if !planted!("nv-rtos/records-not-counted") {
             self.use_number(t)?;
         }
@@ -543,6 +544,9 @@ impl<S: System> State<'_, S> {
         }
         #[cfg(feature = "instrument")]
         self.tell_commit(port);
+        if const { has_places::<S>() } {
+            self.gather_waiters(me);
+        }
         if self.apply(me, stamp) {
             Staged::Woke
         } else {
@@ -624,7 +628,7 @@ impl<S: System> State<'_, S> {
             if events {
                 self.keep_set(o.object, o.plus);
             } else if S::CONTROL.change && o.object & A_THREAD != 0 {
-                woke |= self.apply_to_thread(o.object, o.plus, stamp);
+                woke |= self.apply_to_thread(o, stamp);
             }
         }
         woke
@@ -656,6 +660,7 @@ impl<S: System> State<'_, S> {
                 minus,
             } = o;
             let Some(o) = self.object(object) else {
+                woke |= self.give_up_thread();
                 continue;
             };
             match o.kind {

@@ -39,6 +39,7 @@ mod msp430_switch;
 pub mod msp430fr5994;
 mod notify;
 mod objects;
+mod places;
 mod port;
 mod post;
 mod ram;
@@ -52,6 +53,7 @@ mod schedule;
 #[allow(unsafe_code)]
 mod section;
 mod shared;
+mod spawn;
 #[cfg(any(
     test,
     all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
@@ -72,9 +74,11 @@ pub use nv_replay;
 pub use nv_replay::pmem_tx::nvmem;
 pub use nv_replay::{Config, Error, pmem_tx};
 pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
+pub use places::{Alive, Always, Made, Places};
 #[cfg(feature = "instrument")]
 pub use port::Event;
 pub use port::{Port, Runs, Spawn};
+pub use spawn::Reserved;
 pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 pub use timers::{Timer, TimerId, expired};
@@ -94,9 +98,11 @@ pub const LOCKS_MAX: usize = 4;
 /// For [`system!`].
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::places::each_place;
     pub use crate::port::assert_preempted;
     pub use crate::ram::{Memory, Ram};
     pub use crate::shared::{In, KeyCell, Shares};
+    pub use crate::spawn::{PlaceSpec, arguments, reserved, run_place};
     pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
     pub use crate::system::{all_objects, end_of_all, open, share};
     pub use crate::thread::{kept, run};

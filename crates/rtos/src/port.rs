@@ -82,6 +82,13 @@ pub enum Event {
         /// Which.
         thread: usize,
     },
+    /// Whether a thread may be spawned in a reserved place.
+    Free {
+        /// Which.
+        thread: usize,
+        /// Whether.
+        free: bool,
+    },
     /// The running thread is about to commit a step, at the priority at which it runs.
     Commit {
         /// That priority: its own, or the one that it has inherited.

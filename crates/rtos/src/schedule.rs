@@ -313,7 +313,11 @@ impl<S: System> State<'_, S> {
         for thread in 0..S::THREADS.len() {
             let at = self.is_ready(thread).then_some(self.priority(thread));
             port.observe(crate::port::Event::Ready { thread, at });
-            if self.is_aborted(thread) {
+            if crate::spawn::is_reserved::<S>(thread) {
+                let free = self.is_free(thread);
+                port.observe(crate::port::Event::Free { thread, free });
+            }
+            if self.is_aborted(thread) && !self.is_free(thread) {
                 port.observe(crate::port::Event::Aborted { thread });
             }
         }
