@@ -130,6 +130,10 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
         if job.case.interrupts && explored.failures == 0 {
             explored.masked = interrupts::masked(&mut **m, &job.case)?;
         }
+        let is_figure = MASKED.iter().any(|m| m.0 == job.source.group);
+        if job.case.preempts && is_figure && explored.failures == 0 {
+            explored.masked = preempt::masked(&mut **m, &job.case)?;
+        }
         explored
     };
     let mut explored = explored;
@@ -187,6 +191,9 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
 /// Groups whose figures also have keys of their own, which begin with the group's name: threads
 /// that share a pool, and programs whose region is mirrored to a medium.
 const APART: [&str; 3] = ["threads", "mirror", "rtos"];
+
+/// Groups of whose masked sections the longest one is a figure, and its name.
+const MASKED: [(&str, &str); 2] = [("heap-interrupt", "heap_masked"), ("rtos", "rtos_masked")];
 
 /// The figures of a campaign: key and number.
 pub type Figures = BTreeMap<String, f64>;
@@ -257,10 +264,12 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             let worst = out.entry(key).or_default();
             *worst = worst.max(f64::from(j.1.explored.stack));
         }
-        let heap = mine.iter().filter(|j| j.0.source.group == "heap-interrupt");
-        if let Some(longest) = heap.map(|j| j.1.explored.masked).max() {
-            let key = format!("machine.{name}.heap_masked.instructions");
-            out.insert(key, longest as f64);
+        for (group, key) in MASKED {
+            let own = mine.iter().filter(|j| j.0.source.group == group);
+            if let Some(longest) = own.map(|j| j.1.explored.masked).max() {
+                let key = format!("machine.{name}.{key}.instructions");
+                out.insert(key, longest as f64);
+            }
         }
         let costs = mine
             .iter()
