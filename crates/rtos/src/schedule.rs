@@ -271,6 +271,14 @@ impl<S: System> State<'_, S> {
         None
     }
 
+    /// The system starts: no port has switched to what a handler may have picked before.
+    pub fn begin(&mut self, port: &dyn Port) {
+        if !planted!("nv-rtos/handler-before-the-start") {
+            self.schedule.current = None;
+        }
+        self.reschedule(port);
+    }
+
     /// Switches to the thread that is to run now.
     pub fn reschedule(&mut self, port: &dyn Port) {
         #[cfg(feature = "instrument")]

@@ -39,7 +39,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
     let limit = 4 * ran.instructions + 10_000;
     let all = taken(m, &boot(0, limit, true), &log);
     out.masked = longest(&all);
-    let (every, first) = reach.spread(all.len() as u64);
+    let (every, first) = reach.spread(all.len() as u64, 1);
     let clock = Stopwatch::start();
     let (mut seen, mut saved) = (HashSet::new(), 0u64);
     for at in (all.into_iter().skip(first as usize)).step_by(every as usize) {

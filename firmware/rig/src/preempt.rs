@@ -57,7 +57,12 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
             case.name
         );
     };
-    let (every, skipped) = reach.spread(last - first);
+    // A planted bug needs the right one.
+    let few = match (reach.depth, reach.first_only) {
+        (Some(_), false) => u64::from(case.sample).max(1),
+        _ => 1,
+    };
+    let (every, skipped) = reach.spread(last - first, few);
     let clock = Stopwatch::start();
     let mut seen = HashSet::new();
     let mut switched = 0;
