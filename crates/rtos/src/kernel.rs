@@ -876,7 +876,7 @@ impl<'m, S: System> Kernel<'m, S> {
     pub fn start(&self, port: &dyn Port) {
         self.section(|s| {
             s.watch(port);
-            s.reschedule(port);
+            s.begin(port);
         });
     }
 

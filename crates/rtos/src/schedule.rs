@@ -307,6 +307,14 @@ impl<S: System> State<'_, S> {
         None
     }
 
+    /// The system starts: no port has switched to what a handler may have picked before.
+    pub fn begin(&mut self, port: &dyn Port) {
+        if !planted!("nv-rtos/handler-before-the-start") {
+            self.schedule.current = NOBODY;
+        }
+        self.reschedule(port);
+    }
+
     /// Tells a test kit who is ready.
     #[cfg(feature = "instrument")]
     fn tell(&self, port: &dyn Port) {
