@@ -62,4 +62,12 @@ programs! {
     Mq: mq;
     /// An event group.
     Em: em;
+    /// Bit counts.
+    Bc: bc;
+    /// A multi-layer perceptron.
+    Mlp: mlp;
+    /// A software timer.
+    Sen: sen;
+    /// A key-value store.
+    Kv: kv;
 }

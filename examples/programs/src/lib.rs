@@ -3,6 +3,7 @@
 // One source, two builds.
 #![allow(clippy::duplicate_mod)]
 
+pub mod model;
 pub mod reference;
 pub mod support;
 
@@ -17,8 +18,13 @@ pub mod plain_kernel;
 pub mod protected {
     use ::nv_rtos;
 
+    pub mod bc;
     pub mod em;
+    pub mod hashes;
+    pub mod kv;
+    pub mod mlp;
     pub mod mq;
+    pub mod sen;
 }
 
 /// The programs on a kernel without protection, which has the same names: [`plain_kernel`].
@@ -27,6 +33,11 @@ pub mod protected {
 pub mod unprotected {
     use crate::plain_kernel as nv_rtos;
 
+    pub mod bc;
     pub mod em;
+    pub mod hashes;
+    pub mod kv;
+    pub mod mlp;
     pub mod mq;
+    pub mod sen;
 }

@@ -144,7 +144,10 @@ impl<S: System> Runs for Kernel<'_, S> {
         self.section(|s| s.reschedule(port));
     }
     fn tick(&self, port: &dyn Port) {
-        self.section(|s| s.wake(TIME, port));
+        self.section(|s| {
+            port.set_timer(None);
+            s.wake(TIME, port);
+        });
     }
     fn slice(&self, port: &dyn Port) {
         self.section(|s| {

@@ -34,6 +34,13 @@ pub fn input(i: u32) -> u32 {
     seed.wrapping_mul(i + 1) >> 2
 }
 
+/// The same, read through volatile memory: the compiler does not know what is there.
+#[inline]
+pub fn hidden<T>(value: &'static T) -> &'static T {
+    // SAFETY: a variable.
+    unsafe { (&raw const value).read_volatile() }
+}
+
 /// One more value in a hash.
 #[inline]
 pub fn mix(hash: u32, value: u32) -> u32 {

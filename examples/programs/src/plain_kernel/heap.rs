@@ -202,7 +202,14 @@ impl<'a, U> FieldSlot<'a, U> {
     }
 }
 
-impl<T, const N: usize> FieldSlot<'_, [T; N]> {
+impl<'a, T, const N: usize> FieldSlot<'a, [T; N]> {
+    /// The slot of an element. **Errors**: there is none of this number.
+    #[inline(always)]
+    pub fn into_at(self, i: usize) -> Result<FieldSlot<'a, T>, pmem_tx::Error> {
+        let element = self.into_mut()?.get_mut(i);
+        let none = pmem_tx::Error::Index { index: i, len: N };
+        element.map(|at| FieldSlot(at, PhantomData)).ok_or(none)
+    }
     /// An element, to read it. **Errors**: there is none of this number.
     #[inline(always)]
     pub fn at(&self, i: usize) -> Result<&T, pmem_tx::Error> {
