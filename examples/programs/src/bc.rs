@@ -112,7 +112,11 @@ fn nibble(x: u32) -> u32 {
 
 /// The lowest nibble, then the others.
 fn by_nibbles(x: u32) -> u32 {
-    if x == 0 { 0 } else { nibble(x) + by_nibbles(x >> 4) }
+    if x == 0 {
+        0
+    } else {
+        nibble(x) + by_nibbles(x >> 4)
+    }
 }
 
 /// One bit after the other.
@@ -132,7 +136,11 @@ fn by_ones(mut x: u32) -> u32 {
 
 /// The lowest byte, then the others.
 fn by_bytes(x: u32) -> u32 {
-    if x == 0 { 0 } else { nibble(x) + nibble(x >> 4) + by_bytes(x >> 8) }
+    if x == 0 {
+        0
+    } else {
+        nibble(x) + nibble(x >> 4) + by_bytes(x >> 8)
+    }
 }
 
 /// All nibbles.

@@ -45,25 +45,31 @@ fn key(me: u32, n: u32) -> u32 {
 fn client(th: &mut Thread<Plan, Seen>, me: u32) -> Result<[u32; 2], Error> {
     th.each(0..KEYS / FEW, me, |th, turn, me| {
         let mut table = th.lock(&TABLE)?;
-        th.step((table.data(), [me, turn]), |sys, _, (mut table, [me, turn])| {
-            for n in turn * FEW..turn * FEW + FEW {
-                insert(sys, &mut table, key(me, n), input(me * KEYS + n))?;
-            }
-            Ok(())
-        })?;
+        th.step(
+            (table.data(), [me, turn]),
+            |sys, _, (mut table, [me, turn])| {
+                for n in turn * FEW..turn * FEW + FEW {
+                    insert(sys, &mut table, key(me, n), input(me * KEYS + n))?;
+                }
+                Ok(())
+            },
+        )?;
         Ok(())
     })?;
     look_up(th, me)?;
     th.each(0..KEYS / 2 / FEW, me, |th, turn, me| {
         let mut table = th.lock(&TABLE)?;
-        th.step((table.data(), [me, turn]), |sys, _, (mut table, [me, turn])| {
-            for n in turn * FEW..turn * FEW + FEW {
-                if remove(sys, &mut table, key(me, 2 * n))?.is_none() {
-                    return Err(sys.abort(1));
+        th.step(
+            (table.data(), [me, turn]),
+            |sys, _, (mut table, [me, turn])| {
+                for n in turn * FEW..turn * FEW + FEW {
+                    if remove(sys, &mut table, key(me, 2 * n))?.is_none() {
+                        return Err(sys.abort(1));
+                    }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         Ok(())
     })?;
     look_up(th, me)?;
@@ -77,16 +83,19 @@ fn client(th: &mut Thread<Plan, Seen>, me: u32) -> Result<[u32; 2], Error> {
 fn look_up(th: &mut Thread<Plan, Seen>, me: u32) -> Result<(), Error> {
     th.each(0..KEYS / MANY, me, |th, turn, me| {
         let mut table = th.lock(&TABLE)?;
-        th.step((table.data(), [me, turn]), |sys, seen, (table, [me, turn])| {
-            let seen = seen.get_mut(sys)?;
-            for n in turn * MANY..turn * MANY + MANY {
-                if let Some(value) = table.get(sys).find(sys, key(me, n)) {
-                    seen.keys += 1;
-                    seen.hash = mix(seen.hash, value);
+        th.step(
+            (table.data(), [me, turn]),
+            |sys, seen, (table, [me, turn])| {
+                let seen = seen.get_mut(sys)?;
+                for n in turn * MANY..turn * MANY + MANY {
+                    if let Some(value) = table.get(sys).find(sys, key(me, n)) {
+                        seen.keys += 1;
+                        seen.hash = mix(seen.hash, value);
+                    }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         Ok(())
     })
 }

@@ -18,13 +18,18 @@ pub mod plain_kernel;
 pub mod protected {
     use ::nv_rtos;
 
+    pub mod ar;
     pub mod bc;
     pub mod em;
+    pub mod etl;
     pub mod hashes;
     pub mod kv;
     pub mod mlp;
     pub mod mq;
+    pub mod pred;
     pub mod sen;
+    pub mod stats;
+    pub mod train;
 }
 
 /// The programs on a kernel without protection, which has the same names: [`plain_kernel`].
@@ -33,11 +38,16 @@ pub mod protected {
 pub mod unprotected {
     use crate::plain_kernel as nv_rtos;
 
+    pub mod ar;
     pub mod bc;
     pub mod em;
+    pub mod etl;
     pub mod hashes;
     pub mod kv;
     pub mod mlp;
     pub mod mq;
+    pub mod pred;
     pub mod sen;
+    pub mod stats;
+    pub mod train;
 }

@@ -236,7 +236,6 @@ impl<S: System> Deref for Sys<'_, '_, S> {
 }
 
 impl<S: System> Sys<'_, '_, S> {
-
     /// Waits until `find` finds something in an object; then those wake who wait for it.
     #[inline]
     fn wait<R>(&self, object: usize, mut find: impl FnMut() -> Option<R>) -> R {
@@ -475,7 +474,7 @@ macro_rules! system {
         )+)?
 
         /// The numbers of the objects.
-        #[allow(clippy::upper_case_acronyms, dead_code)]
+        #[allow(clippy::upper_case_acronyms, non_camel_case_types, dead_code)]
         enum Numbers { $($object,)* $($($shared,)+)? Last }
 
         /// What the mutexes guard.
@@ -584,6 +583,8 @@ pub(crate) use system;
 
 /// The first of its arguments.
 macro_rules! given {
-    ($type:ty, $($shared:ident)+) => { $type };
+    ($type:ty, $($shared:ident)+) => {
+        $type
+    };
 }
 pub(crate) use given;

@@ -34,7 +34,13 @@ pub fn input(i: u32) -> u32 {
     seed.wrapping_mul(i + 1) >> 2
 }
 
-/// The same, read through volatile memory: the compiler does not know what is there.
+/// What a sensor of `etl` reads in a round: 0 to 127. Those above 120 are out of range.
+#[inline]
+pub fn reading(round: u32, sensor: u32) -> u32 {
+    input(2 * round + sensor) >> 23
+}
+
+/// A reference, read through volatile memory: the compiler does not know what is there.
 #[inline]
 pub fn hidden<T>(value: &'static T) -> &'static T {
     // SAFETY: a variable.

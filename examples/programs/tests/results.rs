@@ -20,4 +20,9 @@ tests! {
     mlp: Mlp, 200, 400;
     sen: Sen, 200, 100;
     kv: Kv, 200, 100;
+    etl: Etl, 200, 200;
+    pred: Pred, 200, 400;
+    stats: Stats, 200, 400;
+    train: Train, 200, 50;
+    ar: Ar, 50, 8000;
 }

@@ -113,6 +113,16 @@ programs! {
     sen_group, "program-sen": sen;
     /// A key-value store.
     kv_group, "program-kv": kv;
+    /// A pipeline into a table.
+    etl_group, "program-etl": etl;
+    /// Predictions.
+    pred_group, "program-pred": pred;
+    /// Statistics.
+    stats_group, "program-stats": stats;
+    /// Training.
+    train_group, "program-train": train;
+    /// Activity recognition.
+    ar_group, "program-ar": ar;
 }
 
 const BYTES: usize = example_programs::support::BYTES;

@@ -125,7 +125,6 @@ impl<S: System> Events<S> {
     }
 }
 
-
 /// A mutex, and what it guards.
 pub struct Mutex<S, T = ()> {
     at: At,
