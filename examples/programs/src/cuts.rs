@@ -38,10 +38,12 @@ pub trait Program: 'static {
             world.update(|n| *n += 1);
         };
         let memory = Mapped::<Fram>::new(BYTES);
-        endure(memory, EveryEvents(events), program, |n| n.saturating_sub(1))
-            .boots(cuts)
-            .progress_within(cuts)
-            .run()
+        endure(memory, EveryEvents(events), program, |n| {
+            n.saturating_sub(1)
+        })
+        .boots(cuts)
+        .progress_within(cuts)
+        .run()
     }
 }
 

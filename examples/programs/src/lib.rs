@@ -3,6 +3,8 @@
 // One source, two builds.
 #![allow(clippy::duplicate_mod)]
 
+#[cfg(machine)]
+pub mod learn;
 pub mod model;
 pub mod reference;
 pub mod support;

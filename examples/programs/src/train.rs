@@ -8,24 +8,12 @@
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;
 use super::nv_rtos::{self, Error, Thread, Until};
-use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, run};
+use crate::learn::{NODES, Node, Set, VALUES, improve};
+use crate::support::{Fram, Machine, SEQ_BITS, Unit, mix, run};
 
-/// Rows of a set, and values of a row.
-pub const ROWS: usize = 16;
-/// Values of a row.
-pub const VALUES: usize = 4;
-/// The most nodes of a tree.
-pub const NODES: usize = 10;
 /// Steps of the gradient.
 pub const STEPS: u32 = 15;
 
-/// A set: rows with their labels.
-#[derive(Persist)]
-#[repr(C)]
-pub struct Set {
-    rows: [[i16; VALUES]; ROWS],
-    labels: [i16; ROWS],
-}
 type SetBox<'p> = Option<PBox<'p, Set, Unit>>;
 
 /// The sets on their way to the trainers.
@@ -66,33 +54,15 @@ pub struct Tree<'p> {
     nodes: [Node; NODES],
 }
 
-/// A node: which rows of the set come to it, and which of them go to its second child.
-#[derive(Persist, Clone, Copy)]
-#[repr(C)]
-pub struct Node {
-    rows: u16,
-    above: i16,
-    value: u8,
-    /// Its first child; 0: it is a leaf.
-    child: u8,
-    label: u16,
-}
-
 impl Tree<'_> {
     const NEW: Self = Tree {
         set: None,
         len: 1,
-        nodes: [Node {
-            rows: u16::MAX,
-            above: 0,
-            value: 0,
-            child: 0,
-            label: 0,
-        }; NODES],
+        nodes: [Node::of(u16::MAX); NODES],
     };
 }
 
-/// A linear model: a weight for each value, and one for 1, in 256ths.
+/// A linear model: a weight for each value, and one for 64, in 256ths.
 #[derive(Persist)]
 #[repr(C)]
 pub struct Line<'p> {
@@ -100,53 +70,15 @@ pub struct Line<'p> {
     weights: [i32; VALUES + 1],
 }
 
-/// A row of a set.
-fn row(set: u32, n: usize) -> [i16; VALUES] {
-    let x = input(set * ROWS as u32 + n as u32);
-    [x, x >> 7, x >> 14, x >> 21].map(|v| (v & 127) as i16 - 64)
-}
-
 fn produce(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
     let mut sets = th.lock(&SETS)?;
     th.step(sets.data(), |sys, _, mut sets| {
-        let made = |n| -> [[i16; VALUES]; ROWS] { core::array::from_fn(|i| row(n, i)) };
-        let (tree, line) = (made(0), made(1));
-        let class = tree.map(|[a, b, c, _]| i16::from(a + b > c));
-        let value = line.map(|[a, b, c, d]| 3 * a - 2 * b + c / 2 + d + 10);
         let mut sets = sets.fields(sys);
-        *sets.tree.get_mut()? = Some(PBox::new(
-            sys,
-            Set {
-                rows: tree,
-                labels: class,
-            },
-        )?);
-        *sets.line.get_mut()? = Some(PBox::new(
-            sys,
-            Set {
-                rows: line,
-                labels: value,
-            },
-        )?);
+        *sets.tree.get_mut()? = Some(PBox::new(sys, Set::of_classes())?);
+        *sets.line.get_mut()? = Some(PBox::new(sys, Set::of_values())?);
         MADE.set(sys, 1 | 2)
     })?;
     Ok(())
-}
-
-/// Rows whose value is larger than the mean of those that a node has; that mean, and how many of
-/// them would get a wrong label. `ones` are the rows with the label 1.
-fn split(set: &Set, rows: u16, ones: u16, value: usize) -> (u32, i16, u16) {
-    let of = |i: usize| i32::from(set.rows[i][value]);
-    let has = |i: &usize| rows >> i & 1 != 0;
-    let (sum, n) = (0..ROWS)
-        .filter(has)
-        .fold((0, 0), |(s, n), i| (s + of(i), n + 1));
-    let above = sum / n;
-    let larger = (0..ROWS)
-        .filter(|i| has(i) && of(*i) > above)
-        .fold(0, |m, i| m | 1 << i);
-    let wrong = |m: u16| (m & ones).count_ones().min((m & !ones).count_ones());
-    (wrong(larger) + wrong(rows & !larger), above as i16, larger)
 }
 
 /// Grows a node for each step, and then reports the tree.
@@ -166,20 +98,11 @@ fn grow(th: &mut Thread<Plan, Tree<'static>>) -> Result<(), Error> {
             return Ok(());
         }
         let set = tree.set.follow().ok_or(sys.abort(1))?;
-        let set = set.get();
-        let ones = (0..ROWS).fold(0, |m, i| m | u16::from(set.labels[i] != 0) << i);
         let mut node = *tree.nodes.at(n)?;
-        let (mine, all) = ((node.rows & ones).count_ones(), node.rows.count_ones());
-        node.label = u16::from(2 * mine > all);
-        let splits = (0..VALUES).map(|v| (v, split(set, node.rows, ones, v)));
-        let splits = splits.filter(|(_, s)| s.2 != 0 && s.2 != node.rows);
-        let best = splits.min_by_key(|(_, s)| s.0);
-        if let Some((value, (_, above, larger))) = best.filter(|_| mine != 0 && mine != all)
-            && len + 2 <= NODES
-        {
-            (node.value, node.above, node.child) = (value as u8, above, len as u8);
-            for (i, rows) in [node.rows & !larger, larger].into_iter().enumerate() {
-                tree.nodes.at_mut(len + i)?.rows = rows;
+        let child = (len + 2 <= NODES).then_some(len as u8);
+        if let Some(children) = node.grow(set.get(), child) {
+            for (i, child) in children.into_iter().enumerate() {
+                *tree.nodes.at_mut(len + i)? = child;
             }
             tree.len.set(len as u32 + 2)?;
         }
@@ -187,14 +110,13 @@ fn grow(th: &mut Thread<Plan, Tree<'static>>) -> Result<(), Error> {
         Ok(())
     })?;
     th.step((), |sys, tree, ()| {
-        let tree = tree.get_mut(sys)?;
-        tree.set.take().ok_or(sys.abort(1))?.free(sys)?;
-        let nodes = tree.nodes.iter().take(tree.len as usize);
-        let hash = nodes.fold(0, |h, n| {
-            let node = u32::from(n.value) << 8 | u32::from(n.child) << 16 | u32::from(n.label);
-            mix(mix(h, n.above as u32), node)
-        });
-        LEARNT.send(sys, [0, tree.len, hash])
+        let mut tree = tree.fields(sys);
+        let set = tree.set.get_mut()?.take();
+        set.ok_or(sys.abort(1))?.free(sys)?;
+        let len = *tree.len.get();
+        let nodes = tree.nodes.get().iter().take(len as usize);
+        let hash = nodes.fold(0, |hash, node| node.mix(hash));
+        LEARNT.send(sys, [0, len, hash])
     })?;
     Ok(())
 }
@@ -211,28 +133,16 @@ fn fit(th: &mut Thread<Plan, Line<'static>>) -> Result<(), Error> {
     th.each_step(0..STEPS, (), |sys, line, _, ()| {
         let mut line = line.fields(sys);
         let set = line.set.follow().ok_or(sys.abort(1))?;
-        let (set, weights) = (set.get(), line.weights.get_mut()?);
-        let mut gradient = [0; VALUES + 1];
-        for (row, label) in set.rows.iter().zip(&set.labels) {
-            let row = [row[0], row[1], row[2], row[3], 64].map(i32::from);
-            let sum: i32 = row.iter().zip(&*weights).map(|(x, w)| x * w).sum();
-            let error = (sum >> 8) - i32::from(*label);
-            gradient
-                .iter_mut()
-                .zip(row)
-                .for_each(|(g, x)| *g += error * x);
-        }
-        weights
-            .iter_mut()
-            .zip(gradient)
-            .for_each(|(w, g)| *w -= g >> 9);
+        improve(line.weights.get_mut()?, set.get());
         Ok(())
     })?;
     th.step((), |sys, line, ()| {
-        let line = line.get_mut(sys)?;
-        line.set.take().ok_or(sys.abort(1))?.free(sys)?;
-        let hash = line.weights.iter().fold(0, |h, w| mix(h, *w as u32));
-        LEARNT.send(sys, [2, line.weights[0] as u32, hash])
+        let mut line = line.fields(sys);
+        let set = line.set.get_mut()?.take();
+        set.ok_or(sys.abort(1))?.free(sys)?;
+        let weights = *line.weights.get();
+        let hash = weights.iter().fold(0, |hash, w| mix(hash, *w as u32));
+        LEARNT.send(sys, [2, weights[0] as u32, hash])
     })?;
     Ok(())
 }

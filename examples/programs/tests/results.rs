@@ -23,6 +23,6 @@ tests! {
     etl: Etl, 200, 200;
     pred: Pred, 200, 400;
     stats: Stats, 200, 400;
-    train: Train, 200, 50;
-    ar: Ar, 50, 8000;
+    train: Train, 200, 200;
+    ar: Ar, 20, 20000;
 }
