@@ -198,7 +198,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 31] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 40] {
     [
         nvmem::group(),
         tx::group(),
