@@ -919,7 +919,7 @@ impl ThreadCount {
             tables: (param & 0xff) as usize,
             shared: (param >> 8) as usize,
         };
-        let possible = (2..=pmem_tx::MAX_CONTEXTS).contains(&count.tables) && count.shared < 256;
+        let possible = (1..=pmem_tx::MAX_CONTEXTS).contains(&count.tables) && count.shared < 256;
         (possible && count.encode() == param).then_some(count)
     }
 }

@@ -164,7 +164,7 @@ impl<S: System> State<'_, S> {
         })?;
         if planted!("nv-rtos/place-begins-at-once") {
             self.set_state(t, first + 1);
-            self.begin(t);
+            self.spawned(t);
         }
         self.store.write_slot(at, argument);
         Ok(Some(()))
@@ -192,11 +192,11 @@ impl<S: System> State<'_, S> {
             let word = thread_word::<S>(t);
             let _ = self.store.put(word.into(), stamp, before, operation.plus);
         }
-        self.begin(t);
+        self.spawned(t);
         true
     }
 
-    fn begin(&mut self, t: usize) {
+    fn spawned(&mut self, t: usize) {
         let c = self.control(t);
         (c.ended, c.waits_for) = (None, NOTHING);
         self.schedule.trying |= bit(t);

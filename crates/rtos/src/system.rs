@@ -386,7 +386,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// functions `Blinky::open`, which opens the region at each boot, `Blinky::spawn`, which makes the
 /// threads, and `Blinky::BYTES`, the least length of a region's first part.
 ///
-/// A system has 2 to 8 threads, with those of reserved places.
+/// A system has 1 to 8 threads, with those of reserved places.
 #[macro_export]
 macro_rules! system {
     (

@@ -34,6 +34,19 @@ pub fn input(i: u32) -> u32 {
     seed.wrapping_mul(i + 1) >> 2
 }
 
+/// What a sensor of `etl` reads in a round: 0 to 127. Those above 120 are out of range.
+#[inline]
+pub fn reading(round: u32, sensor: u32) -> u32 {
+    input(2 * round + sensor) >> 23
+}
+
+/// A reference, read through volatile memory: the compiler does not know what is there.
+#[inline]
+pub fn hidden<T>(value: &'static T) -> &'static T {
+    // SAFETY: a variable.
+    unsafe { (&raw const value).read_volatile() }
+}
+
 /// One more value in a hash.
 #[inline]
 pub fn mix(hash: u32, value: u32) -> u32 {

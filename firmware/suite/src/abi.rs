@@ -97,7 +97,7 @@ pub const MSP430: Machine = Machine {
 /// Whether a machine runs a group of scenarios. What the kernel's calls cost is measured on one.
 pub fn runs_on(group: &str, machine: &str) -> bool {
     match group {
-        "program-mq" | "program-em" => machine != MSP430.name,
+        _ if group.starts_with("program-") => machine != MSP430.name,
         "rtos-costs" => machine == ARM.name,
         _ => true,
     }
