@@ -92,25 +92,24 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         Ok(device)
     }
 
-    /// The committed context.
-    ///
-    /// **Errors**: [`CallError::Busy`].
-    pub fn context(&self) -> Result<D::Context, CallError<D::Error>> {
-        let inner = self.inner.try_borrow().map_err(|_| CallError::Busy)?;
-        Ok(*inner.context.value())
+    /// The committed context; `None` while a call of this device runs.
+    pub fn context(&self) -> Option<D::Context> {
+        Some(*self.inner.try_borrow().ok()?.context.value())
     }
 
-    /// Uses the driver without a change of its context: to read a sensor, in a step or outside.
+    /// Uses the driver without a change of its context, in a step or outside: to read a sensor, or
+    /// to send what an outbox delivers. In a step it sees the committed context.
     ///
-    /// **Power loss**: nothing changes. **Cost**: no store. **Errors**: [`CallError`]. After an
-    /// error, and if `read` unwinds, the driver is taken out and built again.
-    pub fn read<O>(
+    /// **Power loss**: it happens again if the caller comes here again. **Cost**: no store.
+    /// **Errors**: [`CallError`]. After an error, and if `f` unwinds, the driver is taken out and
+    /// built again.
+    pub fn with<O>(
         &self,
-        read: impl FnOnce(&mut D, &D::Context) -> Result<O, D::Error>,
+        f: impl FnOnce(&mut D, &D::Context) -> Result<O, D::Error>,
     ) -> Result<O, CallError<D::Error>> {
         self.run(NO_STEP, |call| {
             let (driver, context) = call.parts();
-            read(driver, context)
+            f(driver, context)
         })
         .map(|(o, _)| o)
     }
