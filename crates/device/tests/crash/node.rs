@@ -6,7 +6,7 @@
 use crate::chips::{Board, I2c, Spi};
 use crate::drivers::{Bus, Lamps, Limits, Radio, Thermometer, assert_thermometer};
 use crate::world::Outside;
-use crate::{BYTES, Tested, long, on_each, split};
+use crate::{BYTES, Tested, on_each, split};
 use nv_device::nv_replay::{
     Config, Error, Message, NotNow, Options, Outlet, Port, Replay, last_committed,
 };
@@ -151,18 +151,11 @@ fn nodes<M: Tested>() {
         counts: true,
         ..Outside::default()
     };
-    let summary = if long() {
-        explore(Mapped::<M>::new(BYTES), |nv, w| boot(nv, w, 2, 10))
-            .world(counting)
-            .depth(2)
-            .run()
-    } else {
-        explore(Mapped::<M>::new(BYTES), |nv, w| boot(nv, w, 1, 3))
-            .world(counting)
-            .depth(2)
-            .sample(12)
-            .run()
-    };
+    let summary = explore(Mapped::<M>::new(BYTES), |nv, w| boot(nv, w, 2, 10))
+        .world(counting)
+        .depth(2)
+        .sample(24)
+        .run();
     println!("{summary}");
 }
 on_each!(node, nodes);
