@@ -9,9 +9,10 @@ use nv_replay::nvmem::{Model, planted};
 /// A device whose context commits by itself: with the end of the call that changes it.
 ///
 /// A program without steps uses it directly. In a program with steps it lives in the runtime's
-/// environment, and its calls are inputs: `rt.input(|env| env.sensor.at_least_once(…))`. A device
-/// whose context must change together with the program's data is a
-/// [`StagedDevice`](crate::StagedDevice).
+/// environment, and its calls are inputs: `rt.input(|env| env.sensor.at_least_once(…))`. If a cut
+/// comes between the commit of the context and the input's record, the input is read again: so its
+/// call sets a value, and does not add to one. A device whose context must change together with the
+/// program's data is a [`StagedDevice`](crate::StagedDevice).
 ///
 /// ```
 /// use nv_device::{Apply, Committed, Device, Own, Restore, open};
@@ -121,6 +122,7 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
     /// [`Device::change`], if the context has changed. **Errors**: [`CallError`]. After an error,
     /// and if `body` unwinds, the driver is taken out and built again from its committed context.
     #[inline(always)]
+    #[allow(clippy::type_complexity)]
     pub fn at_least_once<A: ByValue, O>(
         &mut self,
         args: A,
@@ -133,9 +135,14 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
     /// Makes a call exactly once: asks the device first whether it has carried out the call of
     /// this key.
     ///
+    /// Once for each change of the context, which is not a record of the program. A program with
+    /// steps uses [`StagedDevice::once`](crate::StagedDevice::once): an input that was cut behind
+    /// the commit of this context is read again, and would make the next call.
+    ///
     /// **Power loss**: the device is asked again. **Cost**, **Errors**: as for
     /// [`Device::at_least_once`].
     #[inline(always)]
+    #[allow(clippy::type_complexity)]
     pub fn once<A: ByValue, O>(
         &mut self,
         args: A,

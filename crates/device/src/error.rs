@@ -45,8 +45,8 @@ impl core::fmt::Display for OpenError {
 }
 impl core::error::Error for OpenError {}
 
-/// Why a call failed. After each of these but [`CallError::Busy`] the driver was taken out: it is
-/// built from its committed context again.
+/// Why a call failed. After [`CallError::Driver`] the driver was taken out: it is built from its
+/// committed context again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -59,6 +59,9 @@ pub enum CallError<E> {
     Busy,
     /// The stored context was damaged while the program ran.
     Damaged,
+    /// The step has made another call of this device that is to happen exactly once. Nothing was
+    /// done.
+    SecondOnce,
 }
 
 impl<E: core::fmt::Debug> core::fmt::Display for CallError<E> {
@@ -68,6 +71,9 @@ impl<E: core::fmt::Debug> core::fmt::Display for CallError<E> {
             CallError::Driver(e) => write!(f, "the device failed: {e:?}"),
             CallError::Busy => f.write_str("a call of this device is under way"),
             CallError::Damaged => f.write_str("the device context is damaged"),
+            CallError::SecondOnce => {
+                f.write_str("a second call in a step that is to happen exactly once")
+            }
         }
     }
 }
@@ -88,6 +94,8 @@ pub enum Code {
     Damaged = 0xDE04,
     /// A step has changed a device that [`Devices::each`](crate::Devices::each) leaves out.
     Forgotten = 0xDE05,
+    /// [`CallError::SecondOnce`].
+    SecondOnce = 0xDE06,
 }
 
 impl<E> From<CallError<E>> for pmem_tx::Error {
@@ -98,6 +106,7 @@ impl<E> From<CallError<E>> for pmem_tx::Error {
             CallError::Driver(_) => Code::Driver,
             CallError::Busy => Code::Busy,
             CallError::Damaged => Code::Damaged,
+            CallError::SecondOnce => Code::SecondOnce,
         };
         pmem_tx::Error::Aborted(code as u16)
     }

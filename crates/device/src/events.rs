@@ -21,7 +21,7 @@
 use crate::context::{Resolver, StagedContext, wide};
 use crate::error::Code;
 use crate::open::{Item, Numbers, sealed};
-use crate::set::{Joined, Set};
+use crate::set::{Attempt, Joined, Set};
 use core::cell::RefCell;
 use core::marker::PhantomData;
 use nv_replay::Step;
@@ -75,7 +75,7 @@ struct Inner<'m, const N: usize, M> {
     /// The committed position and count of losses that were told.
     handled: StagedContext<'m, Handled, M>,
     staged: Handled,
-    attempt: u32,
+    attempt: Attempt,
     /// The number of the next event.
     head: u8,
     /// How many were lost, modulo 256.
@@ -134,7 +134,7 @@ impl<const N: usize, M: Model> Inner<'_, N, M> {
     }
 
     /// What the attempt sees as handled.
-    fn current(&self, attempt: u32) -> Handled {
+    fn current(&self, attempt: Attempt) -> Handled {
         if self.attempt == attempt {
             self.staged
         } else {
@@ -193,7 +193,9 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
 
     /// How many events wait, apart from what the running step has taken.
     pub fn waiting(&self) -> usize {
-        let inner = self.inner.borrow();
+        let Ok(inner) = self.inner.try_borrow() else {
+            return 0;
+        };
         let position = inner.handled.value()[POSITION];
         (inner.head.wrapping_sub(position) & NUMBERS).into()
     }
@@ -205,7 +207,7 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
     /// three stores for all events and losses that it has taken.
     pub fn take<T>(&self, step: &Step<'_, '_, M, Set<T>>) -> Option<Event> {
         let set = step.token();
-        let mut inner = self.inner.borrow_mut();
+        let mut inner = self.inner.try_borrow_mut().ok()?;
         let mut handled = inner.current(set.attempt());
         let number = handled[POSITION];
         if number == inner.head {
@@ -226,7 +228,9 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
     /// **Power loss**, **Cost**: as for [`Events::take`]; no store if there were none.
     pub fn lost<T>(&self, step: &Step<'_, '_, M, Set<T>>) -> u8 {
         let set = step.token();
-        let mut inner = self.inner.borrow_mut();
+        let Ok(mut inner) = self.inner.try_borrow_mut() else {
+            return 0;
+        };
         let mut handled = inner.current(set.attempt());
         let lost = inner.lost.wrapping_sub(handled[TOLD]);
         if lost > 0 {
@@ -238,7 +242,7 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
 }
 
 impl<const N: usize, M: Model> Joined for Events<'_, N, M> {
-    fn stage(&self, attempt: u32, number: u32) -> Result<bool, Code> {
+    fn stage(&self, attempt: Attempt, number: u32) -> Result<bool, Code> {
         let mut inner = self.inner.try_borrow_mut().map_err(|_| Code::Busy)?;
         if inner.attempt != attempt {
             return Ok(false);
@@ -248,7 +252,7 @@ impl<const N: usize, M: Model> Joined for Events<'_, N, M> {
         done.map(|()| true).map_err(|_| Code::Damaged)
     }
 
-    fn revert(&self, attempt: u32, number: u32) {
+    fn revert(&self, attempt: Attempt, number: u32) {
         if let Ok(mut inner) = self.inner.try_borrow_mut()
             && inner.attempt == attempt
         {
@@ -256,7 +260,7 @@ impl<const N: usize, M: Model> Joined for Events<'_, N, M> {
         }
     }
 
-    fn settle(&self, attempt: u32) {
+    fn settle(&self, attempt: Attempt) {
         if let Ok(mut inner) = self.inner.try_borrow_mut()
             && inner.attempt == attempt
         {
@@ -265,9 +269,9 @@ impl<const N: usize, M: Model> Joined for Events<'_, N, M> {
         }
     }
 
-    fn follow(&self, _: u32) {}
+    fn follow(&self, _: Attempt) {}
 
-    fn undone(&self, _: u32) {}
+    fn undone(&self, _: Attempt) {}
 }
 
 impl<const N: usize> sealed::Sealed for Ring<N> {}
@@ -315,7 +319,7 @@ fn of<'m, const N: usize, M: Model>(
         staged: *handled.value(),
         head: handled.value()[POSITION],
         handled,
-        attempt: 0,
+        attempt: Attempt::NONE,
         lost: 0,
     };
     Events {

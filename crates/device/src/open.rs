@@ -201,7 +201,7 @@ const BITS: usize = 1;
 
 /// Opens the contexts of a program's devices, and its event rings, in a region of their own.
 /// Formats a blank region with the `initial` values, or recovers a used one: what steps have staged
-/// counts if and only if they are `committed`. Call this before the runtime is opened.
+/// counts if and only if it is `committed`. Call this at every boot, before the runtime is opened.
 ///
 /// Accepts any bytes. **Power loss**: a format begins again; a recovery is repeated. **Cost**: reads
 /// the superblock, and each context once. **Errors**: [`OpenError`].

@@ -30,24 +30,38 @@ pub trait Devices {
     fn each(&self, f: &mut dyn FnMut(&dyn Joined));
 }
 
+/// One run of a step's body, of one set.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// The address of the set: a device may be in several.
+    set: usize,
+    number: u32,
+}
+
+impl Attempt {
+    /// No step runs.
+    pub(crate) const NONE: Attempt = Attempt { set: 0, number: 0 };
+}
+
 /// A part of a step's commit: a device, or events.
 pub trait Joined {
     /// Stages what has changed in this attempt. Returns whether anything has; an error means that
     /// the stored context is damaged.
     #[doc(hidden)]
-    fn stage(&self, attempt: u32, number: u32) -> Result<bool, Code>;
+    fn stage(&self, attempt: Attempt, number: u32) -> Result<bool, Code>;
     /// Undoes what `stage` has stored.
     #[doc(hidden)]
-    fn revert(&self, attempt: u32, number: u32);
+    fn revert(&self, attempt: Attempt, number: u32);
     /// The step has committed.
     #[doc(hidden)]
-    fn settle(&self, attempt: u32);
+    fn settle(&self, attempt: Attempt);
     /// Brings the device to its committed context, if it has changed.
     #[doc(hidden)]
-    fn follow(&self, attempt: u32);
+    fn follow(&self, attempt: Attempt);
     /// Forgets what has changed in this attempt.
     #[doc(hidden)]
-    fn undone(&self, attempt: u32);
+    fn undone(&self, attempt: Attempt);
 }
 
 /// The token that takes a program's devices into its steps: `rt.step_with(&set, …)`.
@@ -56,11 +70,9 @@ pub trait Joined {
 pub struct Set<T> {
     devices: T,
     /// The number of the running attempt of a step; others are over.
-    attempt: Cell<u32>,
+    number: Cell<u32>,
     /// How many devices have changed in it.
     changed: Cell<u32>,
-    /// How many calls are under way.
-    pub(crate) depth: Cell<u32>,
 }
 
 impl<T: Devices> Set<T> {
@@ -68,17 +80,19 @@ impl<T: Devices> Set<T> {
     pub fn new(devices: T) -> Self {
         Set {
             devices,
-            attempt: Cell::new(1),
+            number: Cell::new(1),
             changed: Cell::new(0),
-            depth: Cell::new(0),
         }
     }
 }
 
 impl<T> Set<T> {
     #[inline(always)]
-    pub(crate) fn attempt(&self) -> u32 {
-        self.attempt.get()
+    pub(crate) fn attempt(&self) -> Attempt {
+        Attempt {
+            set: core::ptr::from_ref(self).addr(),
+            number: self.number.get(),
+        }
     }
 
     /// One more device has changed in this attempt.
@@ -87,11 +101,11 @@ impl<T> Set<T> {
         self.changed.set(self.changed.get() + 1)
     }
 
-    fn over(&self) -> u32 {
-        let attempt = self.attempt.get();
-        self.attempt.set(attempt.wrapping_add(1).max(1));
+    /// The attempt is over. Returns it.
+    fn over(&self) -> Attempt {
+        let attempt = self.attempt();
+        self.number.set(attempt.number.wrapping_add(1));
         self.changed.set(0);
-        self.depth.set(0);
         attempt
     }
 }

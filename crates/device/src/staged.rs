@@ -4,7 +4,7 @@ use crate::context::StagedContext;
 use crate::device::keyed;
 use crate::error::{CallError, Code};
 use crate::restore::{Call, Keyed, Once, Restore};
-use crate::set::{Joined, Set};
+use crate::set::{Attempt, Joined, Set};
 use crate::slot::Slot;
 use core::cell::RefCell;
 use nv_replay::Step;
@@ -27,7 +27,9 @@ struct Inner<'m, D: Restore, M> {
     /// What the running step makes of the context, if `attempt` is its attempt.
     staged: D::Context,
     /// The attempt that has changed the context.
-    attempt: u32,
+    attempt: Attempt,
+    /// The attempt in which a call was to happen exactly once.
+    once: Attempt,
     /// The context of this attempt waits for its commit to be applied.
     waits: bool,
     /// The device has acted in this attempt, so it may differ from what is committed.
@@ -36,13 +38,10 @@ struct Inner<'m, D: Restore, M> {
     behind: bool,
 }
 
-/// No attempt of a step.
-const NO_STEP: u32 = 0;
-
 impl<D: Restore, M: Model> Inner<'_, D, M> {
     /// The context as the attempt sees it.
-    fn current(&self, attempt: u32) -> D::Context {
-        if attempt != NO_STEP && self.attempt == attempt {
+    fn current(&self, attempt: Attempt) -> D::Context {
+        if self.attempt == attempt && attempt != Attempt::NONE {
             self.staged
         } else {
             *self.context.value()
@@ -69,7 +68,8 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
                 staged: *context.value(),
                 context,
                 slot: Slot::new(parts),
-                attempt: NO_STEP,
+                attempt: Attempt::NONE,
+                once: Attempt::NONE,
                 waits: false,
                 acted: false,
                 behind: false,
@@ -107,7 +107,7 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         &self,
         f: impl FnOnce(&mut D, &D::Context) -> Result<O, D::Error>,
     ) -> Result<O, CallError<D::Error>> {
-        self.run(NO_STEP, |call| {
+        self.run(Attempt::NONE, |call| {
             let (driver, context) = call.parts();
             f(driver, context)
         })
@@ -150,15 +150,13 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         body: impl FnOnce(&mut Call<'_, D, D::Context>) -> Result<O, D::Error>,
     ) -> Result<O, CallError<D::Error>> {
         let set = step.token();
-        set.depth.set(set.depth.get() + 1);
         let done = self.run(set.attempt(), body);
-        set.depth.set(set.depth.get().wrapping_sub(1));
         let (o, changed) = done?;
         if let Some(context) = changed {
             let mut inner = self.inner.try_borrow_mut().map_err(|_| CallError::Busy)?;
             inner.set(set, context);
             inner.acted = true;
-            if set.depth.get() > 0 && planted!("nv-device/nested-call-saves") {
+            if planted!("nv-device/nested-call-saves") {
                 let _ = inner.context.put_settled(context);
             }
         }
@@ -166,10 +164,10 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     }
 
     /// Makes a call in a step exactly once: asks the device first whether it has carried out the
-    /// call of this key.
+    /// call of this key. Once in a step: of two calls, the device could name only the second.
     ///
     /// **Power loss**: the step runs again, and asks again. **Cost**, **Errors**: as for
-    /// [`StagedDevice::at_least_once`].
+    /// [`StagedDevice::at_least_once`]; [`CallError::SecondOnce`].
     #[inline(always)]
     pub fn once<T, O>(
         &self,
@@ -179,6 +177,13 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     where
         D: Keyed,
     {
+        let attempt = step.token().attempt();
+        let mut inner = self.inner.try_borrow_mut().map_err(|_| CallError::Busy)?;
+        if inner.once == attempt && !planted!("nv-device/two-once-in-a-step") {
+            return Err(CallError::SecondOnce);
+        }
+        inner.once = attempt;
+        drop(inner);
         self.at_least_once(step, |call| keyed(call, body))
     }
 
@@ -187,7 +192,7 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     #[inline(always)]
     fn run<O>(
         &self,
-        attempt: u32,
+        attempt: Attempt,
         body: impl FnOnce(&mut Call<'_, D, D::Context>) -> Result<O, D::Error>,
     ) -> Result<(O, Option<D::Context>), CallError<D::Error>> {
         let mut inner = self.inner.try_borrow_mut().map_err(|_| CallError::Busy)?;
@@ -226,7 +231,7 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
 }
 
 impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
-    fn stage(&self, attempt: u32, number: u32) -> Result<bool, Code> {
+    fn stage(&self, attempt: Attempt, number: u32) -> Result<bool, Code> {
         let mut inner = self.inner.try_borrow_mut().map_err(|_| Code::Busy)?;
         if inner.attempt != attempt {
             return Ok(false);
@@ -236,7 +241,7 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
         done.map(|()| true).map_err(|_| Code::Damaged)
     }
 
-    fn revert(&self, attempt: u32, number: u32) {
+    fn revert(&self, attempt: Attempt, number: u32) {
         if let Ok(mut inner) = self.inner.try_borrow_mut()
             && inner.attempt == attempt
         {
@@ -244,7 +249,7 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
         }
     }
 
-    fn settle(&self, attempt: u32) {
+    fn settle(&self, attempt: Attempt) {
         if let Ok(mut inner) = self.inner.try_borrow_mut()
             && inner.attempt == attempt
         {
@@ -254,7 +259,7 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
         }
     }
 
-    fn follow(&self, attempt: u32) {
+    fn follow(&self, attempt: Attempt) {
         let Ok(mut inner) = self.inner.try_borrow_mut() else {
             return;
         };
@@ -266,13 +271,13 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
         }
     }
 
-    fn undone(&self, attempt: u32) {
+    fn undone(&self, attempt: Attempt) {
         let Ok(mut inner) = self.inner.try_borrow_mut() else {
             return;
         };
         let inner = &mut *inner;
         if inner.attempt == attempt && inner.acted && !planted!("nv-device/undone-step-stays") {
-            inner.attempt = NO_STEP;
+            inner.attempt = Attempt::NONE;
             inner.slot.rebuild(inner.context.value())
         }
     }

@@ -74,7 +74,7 @@ impl<'p> AsyncRestore for Slow<'p> {
     type Error = ();
     async fn restore(port: &mut &'p Cell<u8>, lit: &u8) -> Result<Self, ()> {
         port.set(*lit);
-        Ok(Slow(*port))
+        Ok(Slow(port))
     }
 }
 impl Slow<'_> {

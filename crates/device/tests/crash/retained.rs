@@ -8,7 +8,9 @@ use crate::world::Outside;
 use crate::{BYTES, Tested, on_each, split};
 use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nvmem::{InOrder32, Region};
-use nv_device::{Committed, Device, Devices, Joined, Own, Set, Staged, StagedDevice, open};
+use nv_device::{
+    CallError, Committed, Device, Devices, Joined, Own, Set, Staged, StagedDevice, open,
+};
 use powerfail::{Mapped, World, explore};
 
 struct Clocks<'b, 'm, M: Tested>(StagedDevice<'m, Clock<'b>, M>);
@@ -43,9 +45,14 @@ fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
     for i in 0..2 {
         rt.step_with(&clocks, i, |step, count, _| {
             *count.get_mut(step)? += 1;
-            step.token().0.once(step, |clock, number| {
+            let clock = &step.token().0;
+            let set = |clock: &mut nv_device::Call<'_, Clock<'_>, u8>, number| {
                 clock.driver().0.set_aging_offset(number as i8)
-            })?;
+            };
+            clock.once(step, set)?;
+            // After a cut the device would name this one only.
+            let second = clock.once(step, set);
+            assert!(matches!(second, Err(CallError::SecondOnce)));
             Ok(())
         })
         .expect("the step");
