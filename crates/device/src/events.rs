@@ -154,9 +154,9 @@ impl<const N: usize, M: Model> Inner<'_, N, M> {
 impl<const N: usize, M: Model> Events<'_, N, M> {
     /// Posts an event: the top half of an interrupt.
     ///
-    /// **Power loss**: before the store the event never happened; after it, it is handled. **Cost**:
-    /// one store and a fence, a bounded number of instructions. If the ring is full, the store
-    /// counts the loss, up to 255 that were not told.
+    /// **Power loss**: before the store the event never happened; after it, it is handled.
+    /// **Cost**: one store and a fence, a bounded number of instructions. If the ring is full, the
+    /// store counts the loss, up to 255 that were not told.
     #[inline(always)]
     pub fn post(&self, value: u32) -> Posted {
         let Ok(mut inner) = self.inner.try_borrow_mut() else {
@@ -170,9 +170,8 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
         let waiting = inner.head.wrapping_sub(handled[POSITION]) & NUMBERS;
         let full = usize::from(waiting) >= N && !planted!("nv-device/unhandled-overwritten");
         if full {
-            if inner.lost.wrapping_sub(handled[TOLD]) < u8::MAX
-                && !planted!("nv-device/overflow-not-counted")
-            {
+            let more = inner.lost.wrapping_sub(handled[TOLD]) < u8::MAX;
+            if more && !planted!("nv-device/overflow-not-counted") {
                 inner.lost = inner.lost.wrapping_add(1);
                 inner.store(N * M::Unit::BYTES, inner.lost.into());
             }

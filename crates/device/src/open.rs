@@ -203,8 +203,8 @@ const BITS: usize = 1;
 /// Formats a blank region with the `initial` values, or recovers a used one: what steps have staged
 /// counts if and only if it is `committed`. Call this at every boot, before the runtime is opened.
 ///
-/// Accepts any bytes. **Power loss**: a format begins again; a recovery is repeated. **Cost**: reads
-/// the superblock, and each context once. **Errors**: [`OpenError`].
+/// Accepts any bytes. **Power loss**: a format begins again; a recovery is repeated. **Cost**:
+/// reads the superblock, and each context once. **Errors**: [`OpenError`].
 ///
 /// ```
 /// use nv_device::{Committed, Own, Staged, open};

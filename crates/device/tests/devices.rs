@@ -181,8 +181,9 @@ impl<M: Model> Devices for Devs<'_, M> {
     }
 }
 
-/// The stores of each operation; the bytes of two-version cells are lent, and not counted: own contexts of one unit, of 8 bytes and of none; staged ones of a
-/// byte and of 8, beside the step's own; a top half, and an event that is handled.
+/// The stores of each operation: own contexts of one unit, of 8 bytes and of none; staged ones of a
+/// byte and of 8, beside the step's own; a top half, and an event that is handled. The bytes of
+/// two-version cells are lent, and not counted.
 fn costs<M: Model<Unit: nv_device::nv_replay::pmem_tx::Width>>() -> [usize; 8] {
     let (mut memory, mut program) = (BLANK, BLANK);
     let committed = Committed::of(0, &Config::SMALL);
