@@ -20,6 +20,7 @@ pub mod abi;
 pub mod checkpoint;
 pub mod contexts;
 pub mod costs;
+pub mod devices;
 mod flash;
 pub mod heap;
 pub mod heap_costs;
@@ -198,7 +199,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 31] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 32] {
     [
         nvmem::group(),
         tx::group(),
@@ -229,6 +230,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 31] {
         rtos::costs_group(),
         programs::mq_group(),
         programs::em_group(),
+        devices::costs_group(),
         mirror::group(),
         planted::group(),
     ]
