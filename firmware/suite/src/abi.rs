@@ -329,6 +329,20 @@ pub mod section {
         RTOS_DELAY = 168 "rtos_delay";
         /// A thread lets another one run, which goes on.
         RTOS_SWITCH = 169 "rtos_switch";
+        /// One lamp of a port is switched.
+        DEVICE_BARE = 180 "device_bare";
+        /// The same, and its context of a byte commits by itself.
+        DEVICE_OWN = 181 "device_own";
+        /// The same with a context of 8 bytes.
+        DEVICE_OWN_LONG = 182 "device_own_long";
+        /// An interrupt posts an event.
+        DEVICE_TOP_HALF = 183 "device_top_half";
+        /// One turn of a loop of one step with devices: it changes none.
+        DEVICE_STEP = 184 "device_step";
+        /// The same, and one lamp is switched with its commit.
+        DEVICE_STAGED = 185 "device_staged";
+        /// The same, and an event is handled.
+        DEVICE_EVENT = 186 "device_event";
         /// A heap of 1 KiB is formatted, with a save just in time.
         HEAP_FORMAT = 50 "heap_format";
         /// It is opened: nothing but its root is there.
