@@ -8,7 +8,7 @@ use super::hashes::{Table, insert};
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::{self, Error, Thread, Until};
 use crate::model::{NOTES, OLD};
-use crate::support::{Fram, Machine, SEQ_BITS, hidden, mix, reading, run};
+use crate::support::{Fram, Machine, SEQ_BITS, hidden, mix, reading, rounds, run};
 
 /// Rounds, each with a reading of each sensor.
 pub const ROUNDS: u32 = 50;
@@ -17,7 +17,9 @@ pub const SENSORS: u32 = 2;
 /// The largest reading in range.
 pub const LARGEST: u32 = 120;
 /// All readings.
-const READINGS: u32 = ROUNDS * SENSORS;
+fn readings() -> u32 {
+    rounds(ROUNDS) * SENSORS
+}
 
 /// A reading on its way.
 #[derive(Persist, Clone, Copy)]
@@ -64,7 +66,7 @@ const UNSEEN: Bloom = [[0; 2]; 3];
 /// Reads the sensors. Returns how many records there are at the end, their sum, a hash of the sums
 /// of each bucket, and the sum of all readings.
 fn extract(th: &mut Thread<Plan, u32>) -> Result<[u32; 4], Error> {
-    th.each_step(0..ROUNDS, (), |sys, sum, round, ()| {
+    th.each_step(0..rounds(ROUNDS), (), |sys, sum, round, ()| {
         let sum = sum.get_mut(sys)?;
         for sensor in 0..SENSORS {
             let value = reading(round, sensor);
@@ -106,7 +108,7 @@ fn bloom(bits: &mut [u32; 2], value: u32) -> u32 {
 }
 
 fn check(th: &mut Thread<Plan, Bloom>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, filters, _, ()| {
+    th.each_step(0..readings(), (), |sys, filters, _, ()| {
         let mut r = READ.receive(sys)?;
         let [first, second, both] = filters.get_mut(sys)?;
         let own = if r.sensor == 0 { first } else { second };
@@ -117,7 +119,7 @@ fn check(th: &mut Thread<Plan, Bloom>) -> Result<(), Error> {
 }
 
 fn fill(th: &mut Thread<Plan, [[u32; 4]; 2]>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, last, _, ()| {
+    th.each_step(0..readings(), (), |sys, last, _, ()| {
         let mut r = CHECKED.receive(sys)?;
         let mut all = last.slot(sys);
         let last = all.at_mut(r.sensor as usize)?;
@@ -130,7 +132,7 @@ fn fill(th: &mut Thread<Plan, [[u32; 4]; 2]>) -> Result<(), Error> {
 }
 
 fn join(th: &mut Thread<Plan, [u32; 4]>) -> Result<(), Error> {
-    th.each_step(0..ROUNDS, (), |sys, _, round, ()| {
+    th.each_step(0..rounds(ROUNDS), (), |sys, _, round, ()| {
         let [a, b] = [FILLED.receive(sys)?, FILLED.receive(sys)?];
         if [a.round, a.sensor, b.round, b.sensor] != [round, 0, round, 1] {
             return Err(sys.abort(OLD));
@@ -145,7 +147,7 @@ fn join(th: &mut Thread<Plan, [u32; 4]>) -> Result<(), Error> {
 }
 
 fn load(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
-    th.each(0..ROUNDS, (), |th, _, ()| {
+    th.each(0..rounds(ROUNDS), (), |th, _, ()| {
         let mut records = th.lock(&RECORDS)?;
         th.step(records.data(), |sys, _, mut records| {
             let [round, a, b, note, new, out] = JOINED.receive(sys)?;

@@ -4,6 +4,10 @@ pub use nv_rtos::host::{Machine as Threads, Masked};
 use nv_rtos::nvmem::InOrder32;
 use nv_rtos::pmem_tx::Preempted;
 use powerfail::World;
+use std::sync::atomic::AtomicU32;
+
+/// The most rounds that a program makes. A test sets it before anything runs.
+pub static MOST_ROUNDS: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// The memory, and the critical section of the threads.
 pub type Fram = Preempted<InOrder32, Masked>;

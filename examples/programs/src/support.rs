@@ -26,6 +26,14 @@ pub const BYTES: usize = 4096;
 
 static SEED: u32 = 0x9E37_79B9;
 
+/// How many rounds a program makes: all, but a test on a host may ask for fewer.
+#[inline]
+pub fn rounds(all: u32) -> u32 {
+    #[cfg(all(machine, not(target_os = "none")))]
+    let all = all.min(MOST_ROUNDS.load(core::sync::atomic::Ordering::Relaxed));
+    all
+}
+
 /// The `i`-th input. It is read through volatile memory, so the compiler does not know it.
 #[inline]
 pub fn input(i: u32) -> u32 {
