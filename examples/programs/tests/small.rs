@@ -7,14 +7,14 @@ mod by_turns;
 
 use by_turns::in_turn;
 use example_programs::cuts::*;
-use example_programs::support::MOST_ROUNDS;
+use example_programs::support::ROUNDS;
 use std::sync::atomic::Ordering;
 
 macro_rules! tests {
     ($($turn:literal $test:ident: $program:ident;)+) => {$(
         #[test]
         fn $test() {
-            MOST_ROUNDS.store(2, Ordering::Relaxed);
+            ROUNDS.store(2, Ordering::Relaxed);
             let s = $program::explore(in_turn($turn, 12));
             println!("{}: {s}", stringify!($test));
             assert!(s.cuts > 100, "{s}");
