@@ -7,7 +7,7 @@
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;
 use super::nv_rtos::{self, Error, Thread};
-use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, rounds, run};
 
 /// How often it is done.
 pub const ROUNDS: u32 = 100;
@@ -115,7 +115,7 @@ fn is_moving(model: &Model, window: Features) -> bool {
 }
 
 fn recognise(th: &mut Thread<Plan, Device<'static>>) -> Result<[u32; 4], Error> {
-    th.each(0..ROUNDS, (), |th, round, ()| {
+    th.each(0..rounds(ROUNDS), (), |th, round, ()| {
         th.step((), |sys, device, ()| {
             let mut device = device.fields(sys);
             *device.model.get_mut()? = Some(PBox::new(sys, [NONE; 2 * LEARNT as usize])?);

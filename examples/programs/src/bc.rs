@@ -6,7 +6,7 @@
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;
 use super::nv_rtos::{self, Error, Thread};
-use crate::support::{Fram, Machine, SEQ_BITS, Unit, hidden, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, Unit, hidden, mix, rounds, run};
 
 /// How often it is done.
 pub const ROUNDS: u32 = 100;
@@ -48,7 +48,7 @@ impl Counts<'_> {
 }
 
 fn count(th: &mut Thread<Plan, Counts<'static>>) -> Result<[u32; 4], Error> {
-    th.each(0..ROUNDS, (), |th, _, ()| {
+    th.each(0..rounds(ROUNDS), (), |th, _, ()| {
         th.step((), |sys, counts, ()| {
             let words = PBox::new(sys, [0; METHODS])?;
             *counts.fields(sys).round.get_mut()? = Some(words);

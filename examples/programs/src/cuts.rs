@@ -4,7 +4,7 @@ use crate::support::{BYTES, Fram, Machine};
 use crate::{protected, reference, unprotected};
 use core::mem::MaybeUninit;
 use nv_rtos::nvmem::Region;
-use powerfail::{EveryEvents, Mapped, Summary, World, endure};
+use powerfail::{EveryEvents, Mapped, Summary, World, endure, explore};
 
 /// A boot of a program: what it finds, if all of its threads come to their end.
 pub type Boot = for<'a, 'm> fn(Region<'a, Fram>, &'a Machine<'m>) -> Option<[u32; 4]>;
@@ -44,6 +44,21 @@ pub trait Program: 'static {
         .boots(cuts)
         .progress_within(cuts)
         .run()
+    }
+
+    /// Runs it with a cut at each event, and in each life after that, so deep.
+    ///
+    /// **Panics**: as above.
+    fn explore(depth: u32) -> Summary {
+        let program = |memory: Region<'_, Fram>, world: &World<'_, u32>| {
+            let found = (Self::PROTECTED)(memory, &Machine { world });
+            assert_eq!(found, Some(Self::reference()));
+        };
+        explore(Mapped::<Fram>::new(BYTES), program)
+            .depth(depth)
+            .max_depth(depth)
+            .limit(4)
+            .run()
     }
 }
 

@@ -8,7 +8,7 @@ use super::hashes::{Table, insert};
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::{self, Error, Thread, Until};
 use crate::model::{NOTES, OLD};
-use crate::support::{Fram, Machine, SEQ_BITS, hidden, mix, reading, run};
+use crate::support::{Fram, Machine, SEQ_BITS, done, hidden, mix, reading, rounds, run};
 
 /// Rounds, each with a reading of each sensor.
 pub const ROUNDS: u32 = 50;
@@ -17,7 +17,9 @@ pub const SENSORS: u32 = 2;
 /// The largest reading in range.
 pub const LARGEST: u32 = 120;
 /// All readings.
-const READINGS: u32 = ROUNDS * SENSORS;
+fn readings() -> u32 {
+    rounds(ROUNDS) * SENSORS
+}
 
 /// A reading on its way.
 #[derive(Persist, Clone, Copy)]
@@ -64,7 +66,7 @@ const UNSEEN: Bloom = [[0; 2]; 3];
 /// Reads the sensors. Returns how many records there are at the end, their sum, a hash of the sums
 /// of each bucket, and the sum of all readings.
 fn extract(th: &mut Thread<Plan, u32>) -> Result<[u32; 4], Error> {
-    th.each_step(0..ROUNDS, (), |sys, sum, round, ()| {
+    th.each_step(0..rounds(ROUNDS), (), |sys, sum, round, ()| {
         let sum = sum.get_mut(sys)?;
         for sensor in 0..SENSORS {
             let value = reading(round, sensor);
@@ -81,6 +83,7 @@ fn extract(th: &mut Thread<Plan, u32>) -> Result<[u32; 4], Error> {
             )?;
             *sum = sum.wrapping_add(value);
         }
+        done(0, round);
         Ok(())
     })?;
     th.step((), |sys, _, ()| LOADED.wait(sys, 1, Until::All))?;
@@ -106,18 +109,19 @@ fn bloom(bits: &mut [u32; 2], value: u32) -> u32 {
 }
 
 fn check(th: &mut Thread<Plan, Bloom>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, filters, _, ()| {
+    th.each_step(0..readings(), (), |sys, filters, i, ()| {
         let mut r = READ.receive(sys)?;
         let [first, second, both] = filters.get_mut(sys)?;
         let own = if r.sensor == 0 { first } else { second };
         r.in_range = u32::from(r.value <= LARGEST);
         r.is_new = bloom(own, r.value) + bloom(both, r.value) + bloom(both, r.value ^ r.sum);
+        done(1, i);
         CHECKED.send(sys, r)
     })
 }
 
 fn fill(th: &mut Thread<Plan, [[u32; 4]; 2]>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, last, _, ()| {
+    th.each_step(0..readings(), (), |sys, last, i, ()| {
         let mut r = CHECKED.receive(sys)?;
         let mut all = last.slot(sys);
         let last = all.at_mut(r.sensor as usize)?;
@@ -125,16 +129,18 @@ fn fill(th: &mut Thread<Plan, [[u32; 4]; 2]>) -> Result<(), Error> {
             r.value = last.iter().sum::<u32>() / 4;
         }
         *last = [last[1], last[2], last[3], r.value];
+        done(2, i);
         FILLED.send(sys, r)
     })
 }
 
 fn join(th: &mut Thread<Plan, [u32; 4]>) -> Result<(), Error> {
-    th.each_step(0..ROUNDS, (), |sys, _, round, ()| {
+    th.each_step(0..rounds(ROUNDS), (), |sys, _, round, ()| {
         let [a, b] = [FILLED.receive(sys)?, FILLED.receive(sys)?];
         if [a.round, a.sensor, b.round, b.sensor] != [round, 0, round, 1] {
             return Err(sys.abort(OLD));
         }
+        done(3, round);
         let note = hidden(&NOTES)[(a.value > b.value) as usize];
         let out = 2 - a.in_range - b.in_range;
         JOINED.send(
@@ -145,10 +151,11 @@ fn join(th: &mut Thread<Plan, [u32; 4]>) -> Result<(), Error> {
 }
 
 fn load(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
-    th.each(0..ROUNDS, (), |th, _, ()| {
+    th.each(0..rounds(ROUNDS), (), |th, _, ()| {
         let mut records = th.lock(&RECORDS)?;
         th.step(records.data(), |sys, _, mut records| {
             let [round, a, b, note, new, out] = JOINED.receive(sys)?;
+            done(4, round);
             let value = a | b << 8 | new << 16 | out << 20 | note << 24;
             insert(sys, &mut records, round, value)
         })?;

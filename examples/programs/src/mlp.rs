@@ -7,7 +7,7 @@ use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;
 use super::nv_rtos::{self, Error, Thread};
 use crate::model::{HIDDEN, INPUTS, LAYER_1, LAYER_2, OUTPUTS, SIGNAL};
-use crate::support::{Fram, Machine, SEQ_BITS, Unit, hidden, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, Unit, hidden, mix, rounds, run};
 
 /// How many inferences there are. Each is of another part of the signal.
 pub const ROUNDS: u32 = 100;
@@ -53,7 +53,7 @@ fn neuron<const N: usize>(weights: &[i32; N], inputs: &[i32]) -> i32 {
 }
 
 fn infer(th: &mut Thread<Plan, Network<'static>>) -> Result<[u32; 4], Error> {
-    th.each(0..ROUNDS, (), |th, round, ()| {
+    th.each(0..rounds(ROUNDS), (), |th, round, ()| {
         th.step((), |sys, network, ()| {
             let mut network = network.fields(sys);
             *network.first.get_mut()? = Some(PBox::new(sys, [0; HIDDEN])?);

@@ -5,7 +5,7 @@
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::{self, Error, Thread};
 use crate::model::{COEFFICIENTS, Split, TREE};
-use crate::support::{Fram, Machine, SEQ_BITS, hidden, input, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, hidden, input, mix, rounds, run};
 
 /// Rounds, each with a reading of each sensor.
 pub const ROUNDS: u32 = 50;
@@ -14,7 +14,9 @@ pub const SENSORS: u32 = 2;
 /// Readings of an average.
 pub const BLOCK: u32 = 5;
 /// All readings.
-const READINGS: u32 = ROUNDS * SENSORS;
+fn readings() -> u32 {
+    rounds(ROUNDS) * SENSORS
+}
 
 /// The number of a reading, and three values.
 type Reading = [u32; 4];
@@ -57,7 +59,7 @@ const EMPTY: Block = Block {
 };
 
 fn source(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
-    th.each_step(0..ROUNDS, (), |sys, _, round, ()| {
+    th.each_step(0..rounds(ROUNDS), (), |sys, _, round, ()| {
         for sensor in 0..SENSORS {
             let i = round * SENSORS + sensor;
             let x = input(i);
@@ -81,14 +83,14 @@ fn class(reading: Reading) -> u32 {
 }
 
 fn classify(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, _, _, ()| {
+    th.each_step(0..readings(), (), |sys, _, _, ()| {
         let reading = TO_TREE.receive(sys)?;
         FOUND.send(sys, [0, class(reading)])
     })
 }
 
 fn predict(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, _, _, ()| {
+    th.each_step(0..readings(), (), |sys, _, _, ()| {
         let [i, x, y, z] = TO_MODEL.receive(sys)?;
         let [a, b, c, d] = *hidden(&COEFFICIENTS);
         PREDICTED.send(sys, [i, (a + b * x + c * y + d * z) >> 4])
@@ -96,7 +98,7 @@ fn predict(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
 }
 
 fn average(th: &mut Thread<Plan, Block>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, block, _, ()| {
+    th.each_step(0..readings(), (), |sys, block, _, ()| {
         let [i, x, ..] = TO_AVERAGE.receive(sys)?;
         let [of, predicted] = PREDICTED.receive(sys)?;
         if of != i {
@@ -117,7 +119,7 @@ fn average(th: &mut Thread<Plan, Block>) -> Result<(), Error> {
 
 /// Returns how many classes and errors there were, each with a hash of them.
 fn collect(th: &mut Thread<Plan, [u32; 4]>) -> Result<[u32; 4], Error> {
-    th.each_step(0..2 * READINGS, (), |sys, found, _, ()| {
+    th.each_step(0..2 * readings(), (), |sys, found, _, ()| {
         let [kind, value] = FOUND.receive(sys)?;
         let found = found.get_mut(sys)?;
         let kind = (kind & 2) as usize;

@@ -1,7 +1,7 @@
 //! What the programs find, computed plainly: without threads, a kernel or a memory.
 
 use crate::model::{HIDDEN, INPUTS, LAYER_1, LAYER_2, OUTPUTS, SIGNAL};
-use crate::support::{input, mix, reading};
+use crate::support::{input, mix, reading, rounds};
 
 /// The results of `mq`: the last average of ten samples, the hash of all averages; then those of
 /// the maxima.
@@ -28,7 +28,7 @@ pub fn mq() -> [u32; 4] {
 pub fn em() -> [u32; 4] {
     const ROUNDS: u32 = 100;
     let mut results = [0; 4];
-    for i in 0..ROUNDS {
+    for i in 0..rounds(ROUNDS) {
         let [a, b] = [input(i) ^ 1, input(i) ^ 2];
         let sum = |word: u32| word.wrapping_mul(48);
         results = [mix(results[0], a), sum(a), mix(results[2], b), sum(b)];
@@ -40,15 +40,16 @@ pub fn em() -> [u32; 4] {
 /// counts.
 pub fn bc() -> [u32; 4] {
     let ones: u32 = (0xABCD..0xABCD + 50u32).map(u32::count_ones).sum();
-    let hash = (0..100 * 6).fold(0, |hash, _| mix(hash, ones));
-    [100, 6 * ones, hash, 0]
+    let rounds = rounds(100);
+    let hash = (0..rounds * 6).fold(0, |hash, _| mix(hash, ones));
+    [rounds, 6 * ones, hash, 0]
 }
 
 /// The results of `mlp`: the rounds, how often the first output was the larger one, and a hash of
 /// each output.
 pub fn mlp() -> [u32; 4] {
     let mut results = [0; 4];
-    for round in 0..100 {
+    for round in 0..rounds(100) as usize {
         let mut hidden = [0; HIDDEN];
         for (neuron, weights) in hidden.iter_mut().zip(&LAYER_1) {
             for (k, weight) in weights.iter().enumerate() {
@@ -74,7 +75,7 @@ pub fn mlp() -> [u32; 4] {
 /// The results of `sen`: the rounds, a hash of the samples of the last one, and a hash of these.
 pub fn sen() -> [u32; 4] {
     let mut results = [0; 4];
-    for round in 0..5 {
+    for round in 0..rounds(5) {
         let samples = (100 * round..100 * round + 100).map(input);
         let hash = samples.fold(0, mix);
         results = [round + 1, hash, mix(results[2], hash), 0];
@@ -96,7 +97,7 @@ pub fn kv() -> [u32; 4] {
 /// The results of `pred`: how many classes and errors there were, each with a hash of them.
 pub fn pred() -> [u32; 4] {
     let (mut results, mut sum, mut average) = ([0; 4], 0, 0);
-    for i in 0..100 {
+    for i in 0..2 * rounds(50) {
         let x = input(i);
         let [a, b, c] = [x & 127, x >> 7 & 127, x >> 14 & 127];
         // The tree of `model::TREE`.
@@ -125,7 +126,7 @@ pub fn stats() -> [u32; 4] {
     let (mut map, mut estimate) = (0u64, 0);
     let (mut value, mut variance, mut last) = (0i32, 256 * 64, [0; 5]);
     let (mut sum, mut average) = (0, 0);
-    for i in 0..100 {
+    for i in 0..2 * rounds(50) {
         let x = input(i) >> 23;
         let bit = 1 << (x.wrapping_mul(0x9E37_79B1) >> 26);
         if map & bit == 0 {
@@ -163,7 +164,8 @@ pub fn etl() -> [u32; 4] {
         seen[filter] |= bits;
         u32::from(new)
     };
-    for (round, record) in records.iter_mut().enumerate() {
+    let all = rounds(50);
+    for (round, record) in records.iter_mut().enumerate().take(all as usize) {
         let (mut new, mut out, mut values) = (0, 0, [0; 2]);
         for sensor in 0..2 {
             let mut value = reading(round as u32, sensor as u32);
@@ -183,7 +185,7 @@ pub fn etl() -> [u32; 4] {
     let (mut n, mut total, mut hash) = (0, 0u32, 0);
     // Sixteen buckets, each with the newest record first.
     for bucket in 0..16 {
-        for round in (0..50u32).rev().filter(|r| (r ^ r >> 4) % 16 == bucket) {
+        for round in (0..all).rev().filter(|r| (r ^ r >> 4) % 16 == bucket) {
             n += 1;
             total = total.wrapping_add(round ^ records[round as usize]);
             hash = mix(hash, total);
@@ -212,7 +214,7 @@ pub fn ar() -> [u32; 4] {
         (means, deviations)
     };
     let mut results = [0; 4];
-    for round in 0..100 {
+    for round in 0..rounds(100) {
         let first = round * 96;
         let (mut moving, mut right) = (0, 0);
         let mut learnt = [(0, 0); 32];

@@ -4,7 +4,7 @@
 use super::nv_rtos::nvmem::Region;
 use super::nv_rtos::pmem_tx::Ptr;
 use super::nv_rtos::{self, Error, Thread, expired};
-use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, rounds, run};
 
 /// How often the timer expires.
 pub const ROUNDS: u32 = 5;
@@ -32,7 +32,7 @@ nv_rtos::system! {
 
 fn control(th: &mut Thread<Plan, [u32; 4]>) -> Result<[u32; 4], Error> {
     th.step((), |sys, _, ()| SAMPLE.start(sys))?;
-    th.each_step(0..ROUNDS, (), |sys, found, _, ()| {
+    th.each_step(0..rounds(ROUNDS), (), |sys, found, _, ()| {
         let [round, hash] = FOUND.receive(sys)?;
         let found = found.get_mut(sys)?;
         *found = [round + 1, hash, mix(found[2], hash), 0];
@@ -49,7 +49,7 @@ fn daemon(th: &mut Thread<Plan, Buffer>) -> Result<(), Error> {
         *buffer.get_mut(sys)? = Some(Ptr::new(sys, [0; SAMPLES])?);
         Ok(())
     })?;
-    th.each_step(0..ROUNDS, (), |sys, buffer, round, ()| {
+    th.each_step(0..rounds(ROUNDS), (), |sys, buffer, round, ()| {
         if !SAMPLE.is(expired(sys)?) {
             return Err(sys.abort(1));
         }

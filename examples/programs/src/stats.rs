@@ -4,7 +4,7 @@
 
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::{self, Error, Thread};
-use crate::support::{Fram, Machine, SEQ_BITS, input, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, input, mix, rounds, run};
 
 /// Rounds, each with a reading of each sensor.
 pub const ROUNDS: u32 = 50;
@@ -15,7 +15,9 @@ pub const BLOCK: u32 = 5;
 /// Readings of a trend.
 pub const WINDOW: usize = 5;
 /// All readings.
-const READINGS: u32 = ROUNDS * SENSORS;
+fn readings() -> u32 {
+    rounds(ROUNDS) * SENSORS
+}
 
 /// The number of a reading, and its value.
 type Reading = [u32; 2];
@@ -68,7 +70,7 @@ const START: Filter = Filter {
 };
 
 fn source(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
-    th.each_step(0..ROUNDS, (), |sys, _, round, ()| {
+    th.each_step(0..rounds(ROUNDS), (), |sys, _, round, ()| {
         for sensor in 0..SENSORS {
             let i = round * SENSORS + sensor;
             let reading = [i, input(i) >> 23];
@@ -83,7 +85,7 @@ fn source(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
 /// Linear counting: of 64 bits one is set for each reading. A bit that is set newly while `n` are
 /// clear stands for 64 / `n` readings.
 fn distinct(th: &mut Thread<Plan, Seen>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, seen, _, ()| {
+    th.each_step(0..readings(), (), |sys, seen, _, ()| {
         let [_, x] = TO_COUNT.receive(sys)?;
         let hash = x.wrapping_mul(0x9E37_79B1) >> 26;
         let (word, bit) = ((hash / 32) as usize, 1 << (hash % 32));
@@ -101,7 +103,7 @@ fn distinct(th: &mut Thread<Plan, Seen>) -> Result<(), Error> {
 }
 
 fn trend(th: &mut Thread<Plan, Filter>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, filter, i, ()| {
+    th.each_step(0..readings(), (), |sys, filter, i, ()| {
         let [_, x] = TO_FILTER.receive(sys)?;
         let f = filter.get_mut(sys)?;
         f.variance += 16;
@@ -119,7 +121,7 @@ fn trend(th: &mut Thread<Plan, Filter>) -> Result<(), Error> {
 }
 
 fn average(th: &mut Thread<Plan, [u32; 3]>) -> Result<(), Error> {
-    th.each_step(0..READINGS, (), |sys, block, _, ()| {
+    th.each_step(0..readings(), (), |sys, block, _, ()| {
         let [_, x] = TO_AVERAGE.receive(sys)?;
         let [readings, sum, average] = block.get_mut(sys)?;
         (*readings, *sum) = (*readings + 1, *sum + x);
@@ -133,7 +135,7 @@ fn average(th: &mut Thread<Plan, [u32; 3]>) -> Result<(), Error> {
 
 /// Returns how many results there were, and a hash of those of each worker.
 fn collect(th: &mut Thread<Plan, [u32; 4]>) -> Result<[u32; 4], Error> {
-    th.each_step(0..3 * READINGS, (), |sys, found, _, ()| {
+    th.each_step(0..3 * readings(), (), |sys, found, _, ()| {
         let [kind, value] = FOUND.receive(sys)?;
         let found = found.get_mut(sys)?;
         let kind = (kind + 1) as usize % 4;
