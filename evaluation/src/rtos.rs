@@ -9,6 +9,8 @@ use xtask::run::{Step, cargo};
 /// transactions.
 const MACHINE: &str = "arm";
 const SCENARIOS: &str = "-costs/";
+/// Those on which the masked sections are measured, too.
+const MASKED: [&str; 3] = ["arm", "riscv", "msp430"];
 
 /// What is measured by itself.
 const WHOLE: [&str; 4] = ["step", "lock_unlock", "delay", "switch"];
@@ -25,6 +27,10 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let mut figures = calls(&costs)?;
     let code = xtask::sizes::kernel_code(project, step)?;
     figures.insert(CODE.to_owned(), code as f64);
+    for machine in MASKED {
+        let costs = xtask::machine::costs_of(project, machine, PREEMPTED, step)?;
+        figures.insert(masked_key(machine), masked(&costs, machine)?);
+    }
     let costs = xtask::machine::costs_of(project, MACHINE, PROGRAM, step)?;
     figures.extend(programs(&costs)?);
     for name in CODE_OF {
@@ -52,9 +58,9 @@ const OF_PROGRAM: [(&str, &str); 9] = [
     ("identical", "identical"),
 ];
 
-/// The scenarios of threads of the kernel that are preempted and cut: of a group, and whole
+/// The scenarios of threads of the kernel that are preempted and cut: of several groups, and whole
 /// programs.
-const PREEMPTED: &str = "rtos/";
+const PREEMPTED: &str = "rtos";
 /// Kills of each program on each machine in QEMU.
 const KILLS: u32 = 100;
 
@@ -95,6 +101,22 @@ fn campaigns(printed: &Figures) -> Result<Figures> {
         ("rtos.failures".to_owned(), 0.0),
         ("rtos.preemption_points".to_owned(), points),
     ]))
+}
+
+/// The figure of the longest run of instructions in which the kernel masks interrupts.
+fn masked_key(machine: &str) -> String {
+    match machine {
+        MACHINE => "rtos.masked.instructions".to_owned(),
+        other => format!("rtos.{other}.masked.instructions"),
+    }
+}
+
+fn masked(costs: &Figures, machine: &str) -> Result<f64> {
+    let key = format!("machine.{machine}.rtos_masked.instructions");
+    let found = costs.get(&key).copied();
+    let found = found.with_context(|| format!("no figure {key}"))?;
+    ensure!(found > 0.0, "{machine}: the kernel masks nothing");
+    Ok(found)
 }
 
 /// The figures of the programs.
@@ -145,6 +167,16 @@ mod tests {
         assert_eq!(programs(&costs).unwrap()["rtos.em.nvm_bytes"], 7.0);
         costs.remove(&key("mq", "identical"));
         assert!(programs(&costs).is_err());
+    }
+
+    #[test]
+    fn a_kernel_that_masks_nothing_is_an_error() {
+        let key = "machine.msp430.rtos_masked.instructions".to_owned();
+        let of = |n| masked(&Figures::from([(key.clone(), n)]), "msp430");
+        assert_eq!(of(7.0).unwrap(), 7.0);
+        assert!(of(0.0).is_err());
+        assert!(masked(&Figures::new(), "msp430").is_err());
+        assert_eq!(masked_key("arm"), "rtos.masked.instructions");
     }
 
     #[test]
