@@ -79,6 +79,9 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
         figures.extend(machines.into_iter().filter(|(k, _)| k.starts_with("rtos.")));
         wrong = wrong.or(failed);
     }
+    for key in MASKED.map(|machine| format!("rtos.{machine}.cuts")) {
+        ensure!(figures.contains_key(&key), "no figure {key}");
+    }
     let programs = PROGRAMS.map(|name| (format!("{PROGRAM}{name}"), format!("{name}_protected")));
     let programs = programs.each_ref().map(|(group, name)| (&**group, &**name));
     let (kills, failed) = xtask::qemu::kills_of(project, &programs, KILLS, step)?;

@@ -185,8 +185,8 @@ fn notify_program() {
 
 #[test]
 fn lives_program() {
-    campaign!(lives::in_order_32, 1);
-    campaign!(lives::buffered_16, 1);
+    campaign!(lives::in_order_32, 2);
+    campaign!(lives::buffered_16, 2);
 }
 
 #[test]
