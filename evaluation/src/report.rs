@@ -44,6 +44,9 @@ const SECTIONS: &[(&str, &str, &str)] = &[
          bytes, its queue 8 slots. `event` sets a flag.\n\
          - `lock_unlock` and `delay` are whole calls. The deadline has come.\n\
          - `switch` is from one thread's `yield_now` to where another one goes on.\n\
+         - `masked` is the longest run of instructions with interrupts masked, in runs of two threads with\n  each kind of object \
+         and interrupts anywhere; `riscv.masked` and `msp430.masked` are those of the\n  other machines, with the handlers, \
+         which are masked there.\n\
          - `ram_per_thread` is the kernel's part and the thread's runtime, in bytes, without the stack.\n\
          - `mq`, `em` and nine others are the programs of `examples/programs`, from the start of their\n  threads to the \
          end of the last: with protection, and on a kernel without, in the same memory\n  and in RAM. `open_instructions` and \

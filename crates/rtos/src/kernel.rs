@@ -695,6 +695,8 @@ impl<S: System> State<'_, S> {
             let most = match spec.kind {
                 Kind::Semaphore => spec.content,
                 Kind::Mutex => S::THREADS.len() as u64,
+                // The slot with its deadline, or none.
+                Kind::Events if spec.timer != 0 => 2,
                 Kind::Events | Kind::Queue => u64::from(u8::MAX),
             };
             check_state(spec.word, u64::from(state) <= most)?;
@@ -766,7 +768,7 @@ pub(crate) fn append(o: &mut Object, slots: &mut [Slot], slot: u8) -> (usize, u8
 }
 
 /// What a word says may not be what its object's states are: then the image is damaged.
-fn check_state(word: u16, is_known: bool) -> Result<(), TagError> {
+pub(crate) fn check_state(word: u16, is_known: bool) -> Result<(), TagError> {
     if is_known || planted!("nv-rtos/states-unchecked") {
         return Ok(());
     }

@@ -79,7 +79,7 @@ pub use places::{Alive, Always, Made, Places};
 pub use port::Event;
 pub use port::{Port, Runs, Spawn};
 pub use spawn::Reserved;
-pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
+pub use system::{Changes, Notifies, Parks, System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 pub use timers::{Timer, TimerId, expired};
 pub use turns::{Turn, TurnWith};
@@ -104,7 +104,7 @@ pub mod __private {
     pub use crate::shared::{In, KeyCell, Shares};
     pub use crate::spawn::{PlaceSpec, arguments, reserved, run_place};
     pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
-    pub use crate::system::{all_objects, end_of_all, open, share};
+    pub use crate::system::{all_objects, assert_control, end_of_all, open, share};
     pub use crate::thread::{kept, run};
     pub use nv_replay::pmem_tx::SharedRoots;
 }

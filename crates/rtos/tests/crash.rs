@@ -229,8 +229,8 @@ fn notify_program() {
 
 #[test]
 fn lives_program() {
-    campaign!(lives::in_order_32, 1);
-    campaign!(lives::buffered_16, 1);
+    campaign!(lives::in_order_32, 2);
+    campaign!(lives::buffered_16, 2);
 }
 
 #[test]
@@ -275,8 +275,11 @@ fn timers_program() {
 #[test]
 fn turns_program() {
     campaign!(turns::in_order_32, 2);
-    campaign!(turns::in_order_32, 1, 1);
+    campaign!(turns::in_order_32, in_turn(7, 10), 1);
     campaign!(turns::buffered_16, 2);
+    if is_chosen(9, 10) {
+        campaign!(turns::buffered_16, in_turn(9, 10), 1);
+    }
 }
 
 #[test]
@@ -293,9 +296,9 @@ fn interrupts_program() {
 
 #[test]
 fn posts_program() {
-    campaign!(posts::in_order_32, 1, 1);
-    campaign!(posts::buffered_32, 1, 1);
-    campaign!(posts::buffered_16, 1, 1);
+    campaign!(posts::in_order_32, in_turn(1, 10), 1);
+    campaign!(posts::buffered_32, in_turn(3, 10), 1);
+    campaign!(posts::buffered_16, in_turn(5, 10), 1);
 }
 
 #[test]

@@ -334,9 +334,9 @@ fn all(a: &Args) -> Result<bool> {
             &j.case,
             (program, &j.source.path),
             match &*j.source.group {
-                // The kernel's handler picks the next thread; the others send, too.
-                "rtos" => 4,
-                group if group.starts_with("rtos-") => 8,
+                // The kernel's handler picks the next thread. This one sends, too.
+                "rtos-posts" => 8,
+                group if group.starts_with("rtos") => 4,
                 _ => 1,
             },
         )? {
