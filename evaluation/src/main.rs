@@ -8,6 +8,7 @@ mod measure;
 mod merge;
 mod mirror;
 mod plot;
+mod programs;
 mod report;
 mod rtos;
 mod threads;
@@ -119,6 +120,12 @@ const ALL: &[Evaluation] = &[
         about: "calls of the kernel on a Cortex-M4: instructions and stores; RAM of a thread; cuts of its threads",
         exact: Some(rtos::exact),
         measure: rtos::all,
+    },
+    Evaluation {
+        name: "programs",
+        about: "whole programs of threads on a Cortex-M4, with and without protection, with cuts, and beside IntOS",
+        exact: Some(programs::exact),
+        measure: programs::all,
     },
     Evaluation {
         name: "mirror",

@@ -44,11 +44,17 @@ const SECTIONS: &[(&str, &str, &str)] = &[
          bytes, its queue 8 slots. `event` sets a flag.\n\
          - `lock_unlock` and `delay` are whole calls. The deadline has come.\n\
          - `switch` is from one thread's `yield_now` to where another one goes on.\n\
+         - `masked` is the longest run of instructions with interrupts masked, in runs of two threads with\n  each kind of object \
+         and interrupts anywhere; `riscv.masked` and `msp430.masked` are those of the\n  other machines, with the handlers, \
+         which are masked there.\n\
          - `ram_per_thread` is the kernel's part and the thread's runtime, in bytes, without the stack.\n\
-         - `mq` and `em` are the programs of `examples/programs`, from the start of their threads to the\n  end of the \
-         last: with protection, and on a kernel without, in the same memory and in RAM.\n  `open_instructions` and \
-         `open_nvm_bytes` are what it takes to format the memory and make the\n  threads. `identical` is 1 if all builds, with \
-         cuts too, find what a plain reference finds.\n  `mq.code` is the whole program with its constants, in bytes, at \
+         - `mq`, `em` and nine others are the programs of `examples/programs`, from the start of their\n  threads to the \
+         end of the last: with protection, and on a kernel without, in the same memory\n  and in RAM. `open_instructions` and \
+         `open_nvm_bytes` are what it takes to format the memory and\n  make the threads. `identical` is 1 if all builds, with \
+         cuts too, find what a plain reference\n  finds. `cut_ratio` is what the program takes with a cut each `cut_every` \
+         instructions, the boots\n  included, over what it takes without. `boot_instructions` is the longest boot there.\n\
+         - `geomean` is over the eleven programs: protected and unprotected over IntOS without\n  protection (`base`), protected \
+         over unprotected (`own`), the bytes of the protected one over\n  those of IntOS without protection, and `cut_ratio`.\n  `mq.code` is the whole program with its constants, in bytes, at \
          `opt-level = \"s\"`.\n\
          - `kernel.code` is what the sources of `nv-rtos` add to a program with two threads and an object\n  of each kind, \
          in bytes, at `opt-level = \"s\"`, without a port.",

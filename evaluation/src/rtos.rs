@@ -1,5 +1,6 @@
 //! What the calls of the kernel cost on a Cortex-M4, and its threads cut and preempted there.
 
+use super::programs::{self, GROUP as PROGRAM};
 use super::{Figures, Measured, Options};
 use anyhow::{Context, Result, ensure};
 use xtask::project::Project;
@@ -9,6 +10,8 @@ use xtask::run::{Step, cargo};
 /// transactions.
 const MACHINE: &str = "arm";
 const SCENARIOS: &str = "-costs/";
+/// Those on which the masked sections are measured, too.
+const MASKED: [&str; 3] = ["arm", "riscv", "msp430"];
 
 /// What is measured by itself.
 const WHOLE: [&str; 4] = ["step", "lock_unlock", "delay", "switch"];
@@ -25,8 +28,15 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let mut figures = calls(&costs)?;
     let code = xtask::sizes::kernel_code(project, step)?;
     figures.insert(CODE.to_owned(), code as f64);
-    let costs = xtask::machine::costs_of(project, MACHINE, PROGRAM, step)?;
-    figures.extend(programs(&costs)?);
+    for machine in MASKED {
+        let costs = xtask::machine::costs_of(project, machine, PREEMPTED, step)?;
+        figures.insert(masked_key(machine), masked(&costs, machine)?);
+    }
+    for name in PROGRAMS {
+        let scenario = format!("{PROGRAM}{name}/");
+        let costs = xtask::machine::costs_of(project, MACHINE, &scenario, step)?;
+        figures.extend(programs::figures(&costs, &[name])?);
+    }
     for name in CODE_OF {
         let code = xtask::sizes::program_code(project, name, step)?;
         figures.insert(format!("rtos.{name}.code"), code as f64);
@@ -34,27 +44,13 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     Ok(figures.into())
 }
 
-/// How the groups of whole programs begin, and which of them there are.
-const PROGRAM: &str = "program-";
+/// The programs of which this evaluation has figures, too; all are in [`programs`].
 const PROGRAMS: [&str; 2] = ["mq", "em"];
 /// Those whose code is measured, too.
 const CODE_OF: [&str; 1] = ["mq"];
-/// Figure of a program, and what the rig calls it.
-const OF_PROGRAM: [(&str, &str); 9] = [
-    ("instructions", "protected.instructions"),
-    ("nvm_bytes", "protected.nvm_bytes"),
-    ("open_instructions", "protected.open_instructions"),
-    ("open_nvm_bytes", "protected.open_nvm_bytes"),
-    ("unprotected_instructions", "unprotected.instructions"),
-    ("unprotected_nvm_bytes", "unprotected.nvm_bytes"),
-    ("volatile_instructions", "volatile.instructions"),
-    ("volatile_nvm_bytes", "volatile.nvm_bytes"),
-    ("identical", "identical"),
-];
-
-/// The scenarios of threads of the kernel that are preempted and cut: of a group, and whole
+/// The scenarios of threads of the kernel that are preempted and cut: of several groups, and whole
 /// programs.
-const PREEMPTED: &str = "rtos/";
+const PREEMPTED: &str = "rtos";
 /// Kills of each program on each machine in QEMU.
 const KILLS: u32 = 100;
 
@@ -72,6 +68,9 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
         let (machines, failed) = xtask::machine::campaign(project, Some(scenario), false, step)?;
         figures.extend(machines.into_iter().filter(|(k, _)| k.starts_with("rtos.")));
         wrong = wrong.or(failed);
+    }
+    for key in MASKED.map(|machine| format!("rtos.{machine}.cuts")) {
+        ensure!(figures.contains_key(&key), "no figure {key}");
     }
     let programs = PROGRAMS.map(|name| (format!("{PROGRAM}{name}"), format!("{name}_protected")));
     let programs = programs.each_ref().map(|(group, name)| (&**group, &**name));
@@ -97,18 +96,20 @@ fn campaigns(printed: &Figures) -> Result<Figures> {
     ]))
 }
 
-/// The figures of the programs.
-fn programs(costs: &Figures) -> Result<Figures> {
-    let mut out = Figures::new();
-    for name in PROGRAMS {
-        for (figure, of_rig) in OF_PROGRAM {
-            let key = format!("machine.{MACHINE}.program_{name}.{of_rig}");
-            let found = costs.get(&key).copied();
-            let found = found.with_context(|| format!("no figure {key}"))?;
-            out.insert(format!("rtos.{name}.{figure}"), found);
-        }
+/// The figure of the longest run of instructions in which the kernel masks interrupts.
+fn masked_key(machine: &str) -> String {
+    match machine {
+        MACHINE => "rtos.masked.instructions".to_owned(),
+        other => format!("rtos.{other}.masked.instructions"),
     }
-    Ok(out)
+}
+
+fn masked(costs: &Figures, machine: &str) -> Result<f64> {
+    let key = format!("machine.{machine}.rtos_masked.instructions");
+    let found = costs.get(&key).copied();
+    let found = found.with_context(|| format!("no figure {key}"))?;
+    ensure!(found > 0.0, "{machine}: the kernel masks nothing");
+    Ok(found)
 }
 
 /// The figures of the calls.
@@ -138,13 +139,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_without_a_figure_is_an_error() {
-        let key = |name: &str, of: &str| format!("machine.arm.program_{name}.{of}");
-        let each = |name| OF_PROGRAM.map(|(_, of)| (key(name, of), 7.0));
-        let mut costs: Figures = PROGRAMS.into_iter().flat_map(each).collect();
-        assert_eq!(programs(&costs).unwrap()["rtos.em.nvm_bytes"], 7.0);
-        costs.remove(&key("mq", "identical"));
-        assert!(programs(&costs).is_err());
+    fn a_kernel_that_masks_nothing_is_an_error() {
+        let key = "machine.msp430.rtos_masked.instructions".to_owned();
+        let of = |n| masked(&Figures::from([(key.clone(), n)]), "msp430");
+        assert_eq!(of(7.0).unwrap(), 7.0);
+        assert!(of(0.0).is_err());
+        assert!(masked(&Figures::new(), "msp430").is_err());
+        assert_eq!(masked_key("arm"), "rtos.masked.instructions");
     }
 
     #[test]

@@ -306,6 +306,7 @@ macro_rules! places {
     )*};
 }
 places! {
+    A 0;
     A 0, B 1;
     A 0, B 1, C 2;
     A 0, B 1, C 2, D 3;

@@ -35,13 +35,13 @@
 //! for which the word is at the limit.
 
 use crate::error::code;
-use crate::kernel::{Kernel, State, Sys, abort};
+use crate::kernel::{Kernel, State, Sys, abort, check_state};
 use crate::objects::Step;
 use crate::port::Port;
 use crate::ram::{A_THREAD, ABORTED, AN_END, FAILED, Memory, NOTHING, Operation};
 use crate::schedule::{bit, each};
 use crate::spawn::is_reserved;
-use crate::system::{Kind, System, ThreadId};
+use crate::system::{Changes, Kind, Parks, System, ThreadId};
 use crate::tags;
 use nv_replay::nvmem::planted;
 use nv_replay::nvmem::tagged::{Stamp, TagError};
@@ -74,7 +74,10 @@ impl<S: System> State<'_, S> {
         if let Some(mark) = self.ram.marks_mut().get_mut(t) {
             mark.number = number;
         }
-        let state = self.store.get(lives_word::<S>(t))?;
+        let word = lives_word::<S>(t);
+        let state = self.store.get(word)?;
+        // A number without a life is never stored. A program may have lowered its limit.
+        check_state(word, state == 0 || state % LIVES != 0)?;
         let mut same = state / LIVES == number;
         if planted!("nv-rtos/progress-not-seen-at-boot") {
             same = true;
@@ -190,7 +193,8 @@ impl<S: System> State<'_, S> {
 
     // Words of threads.
 
-    /// At the boot: a thread's state.
+    /// At the boot: a thread's state. Each is one that it may have: a program may have changed the
+    /// priorities of its threads.
     pub fn load_thread(&mut self, t: usize) -> Result<(), TagError> {
         if S::CONTROL.change {
             let state = self.store.get(thread_word::<S>(t))?;
@@ -270,7 +274,9 @@ impl<S: System> State<'_, S> {
         self.set_state(t, after);
         if !planted!("nv-rtos/thread-word-not-stored") {
             // Refused only for a word that was damaged in this life, which the next open finds.
-            let _ = self.store.put(thread_word::<S>(t), stamp, before, after);
+            let _ = self
+                .store
+                .put(thread_word::<S>(t).into(), stamp, before, after);
         }
         if aborts {
             self.stop(t);
@@ -381,7 +387,10 @@ impl<S: System, A> ThreadId<S, A> {
         self,
         step: &Step<'_, '_, '_, '_, S>,
         priority: u8,
-    ) -> Result<(), pmem_tx::Error> {
+    ) -> Result<(), pmem_tx::Error>
+    where
+        S: Changes,
+    {
         const {
             assert!(
                 S::CONTROL.change,
@@ -410,7 +419,10 @@ impl<S: System, A> ThreadId<S, A> {
     /// 16-bit units; in RAM a pass over the objects. The next open begins a run without records for
     /// it. **Errors**: the step ends with [`code::REFUSED`] if the thread holds a mutex, if it is
     /// the running one, or if this step spawns it; [`code::TOO_MANY`].
-    pub fn abort(self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error> {
+    pub fn abort(self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error>
+    where
+        S: Changes,
+    {
         const {
             assert!(
                 S::CONTROL.change,
@@ -473,7 +485,10 @@ impl<S: System> Kernel<'_, S> {
     ///
     /// **Power loss**: parked, or not. **Cost**: one settled store, two on 16-bit units.
     /// **Errors**: the word is damaged.
-    pub fn unpark(&self, thread: usize, port: &dyn Port) -> Result<bool, Error> {
+    pub fn unpark(&self, thread: usize, port: &dyn Port) -> Result<bool, Error>
+    where
+        S: Parks,
+    {
         if !self.parked(thread) {
             return Ok(false);
         }

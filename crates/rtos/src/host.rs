@@ -74,6 +74,8 @@ unsafe impl Section for Masked {
 #[derive(Default)]
 pub struct Machine {
     ids: RefCell<Vec<Thread>>,
+    /// The thread that runs, if it has not ended.
+    runs: Cell<Option<usize>>,
     timer: Cell<Option<u64>>,
     timer_thread: Cell<Option<Thread>>,
     ended: Cell<usize>,
@@ -102,12 +104,13 @@ impl Kit<'_, '_> {
     }
 }
 
-impl Port for Kit<'_, '_> {
+// SAFETY: the kit changes threads when the section has ended.
+unsafe impl Port for Kit<'_, '_> {
     fn now(&self) -> u64 {
         self.t.now() - self.m.since.get()
     }
-    fn switch(&self, from: Option<usize>, to: Option<usize>) {
-        if let Some(n) = from {
+    fn switch(&self, to: Option<usize>) {
+        if let Some(n) = self.m.runs.replace(to) {
             self.t.suspend(self.id(n));
         }
         if let Some(n) = to {
@@ -117,6 +120,9 @@ impl Port for Kit<'_, '_> {
             );
             self.t.unpark(self.id(n));
         }
+    }
+    fn ended(&self, _: usize) {
+        self.m.runs.set(None);
     }
     fn set_timer(&self, at: Option<u64>) {
         self.m.timer.set(at);

@@ -1,15 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
-#![cfg_attr(
-    not(any(
-        feature = "cortex-m",
-        feature = "riscv",
-        feature = "msp430",
-        feature = "host"
-    )),
-    forbid(unsafe_code)
-)]
 #![deny(unsafe_code)]
 // What the port's instructions need there; on all other machines a stable compiler does.
 #![cfg_attr(
@@ -59,6 +50,8 @@ pub mod riscv;
 #[allow(unsafe_code)]
 mod riscv_switch;
 mod schedule;
+#[allow(unsafe_code)]
+mod section;
 mod shared;
 mod spawn;
 #[cfg(any(
@@ -86,7 +79,7 @@ pub use places::{Alive, Always, Made, Places};
 pub use port::Event;
 pub use port::{Port, Runs, Spawn};
 pub use spawn::Reserved;
-pub use system::{System, ThreadControl, ThreadId, ThreadSpec};
+pub use system::{Changes, Notifies, Parks, System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 pub use timers::{Timer, TimerId, expired};
 pub use turns::{Turn, TurnWith};
@@ -111,7 +104,7 @@ pub mod __private {
     pub use crate::shared::{In, KeyCell, Shares};
     pub use crate::spawn::{PlaceSpec, arguments, reserved, run_place};
     pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
-    pub use crate::system::{all_objects, end_of_all, open, share};
+    pub use crate::system::{all_objects, assert_control, end_of_all, open, share};
     pub use crate::thread::{kept, run};
     pub use nv_replay::pmem_tx::SharedRoots;
 }

@@ -164,7 +164,7 @@ impl<S: System> State<'_, S> {
         })?;
         if planted!("nv-rtos/place-begins-at-once") {
             self.set_state(t, first + 1);
-            self.begin(t);
+            self.spawned(t);
         }
         self.store.write_slot(at, argument);
         Ok(Some(()))
@@ -191,13 +191,13 @@ impl<S: System> State<'_, S> {
         if !planted!("nv-rtos/place-word-not-stored") {
             // Refused only for a word that was damaged in this life, which the next open finds.
             let word = thread_word::<S>(t);
-            let _ = self.store.put(word, stamp, before, operation.plus);
+            let _ = self.store.put(word.into(), stamp, before, operation.plus);
         }
-        self.begin(t);
+        self.spawned(t);
         true
     }
 
-    fn begin(&mut self, t: usize) {
+    fn spawned(&mut self, t: usize) {
         let c = self.control(t);
         (c.ended, c.waits_for) = (None, NOTHING);
         self.schedule.trying |= bit(t);

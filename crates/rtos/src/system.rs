@@ -87,6 +87,80 @@ impl ThreadControl {
     }
 }
 
+/// A system whose block `control` has an entry `notify`.
+#[diagnostic::on_unimplemented(
+    message = "the system `{Self}` has no notifications",
+    label = "needs `notify: true` in the block `control` of `{Self}`",
+    note = "write `control {{ notify: true }}` behind the threads of `system!`"
+)]
+pub trait Notifies: System {}
+
+/// A system whose block `control` has an entry `change`.
+#[diagnostic::on_unimplemented(
+    message = "threads of the system `{Self}` do not change each other",
+    label = "needs `change: true` in the block `control` of `{Self}`",
+    note = "write `control {{ change: true }}` behind the threads of `system!`"
+)]
+pub trait Changes: System {}
+
+/// A system whose block `control` has an entry `lives`.
+#[diagnostic::on_unimplemented(
+    message = "the system `{Self}` parks no thread",
+    label = "needs `lives` and `ticks` in the block `control` of `{Self}`",
+    note = "write `control {{ lives: 4, ticks: 1000 }}` behind the threads of `system!`"
+)]
+pub trait Parks: System {}
+
+/// What a system may do for which its block `control` has an entry.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! control_entry {
+    ($system:ident notify) => {
+        impl $crate::Notifies for $system {}
+    };
+    ($system:ident change) => {
+        impl $crate::Changes for $system {}
+    };
+    ($system:ident lives) => {
+        impl $crate::Parks for $system {}
+    };
+    ($system:ident $other:ident) => {};
+}
+
+/// What a system may do with threads. One with reserved places aborts threads and changes their
+/// priorities in any case.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! control_entries {
+    ($system:ident [] [$($may:ident)*]) => {
+        $($crate::control_entry! { $system $may })*
+    };
+    ($system:ident [$($place:ident)+] []) => {
+        impl $crate::Changes for $system {}
+    };
+    ($system:ident [$($place:ident)+] [change $($may:ident)*]) => {
+        $crate::control_entries! { $system [$($place)+] [$($may)*] }
+    };
+    ($system:ident [$($place:ident)+] [$first:ident $($may:ident)*]) => {
+        $crate::control_entry! { $system $first }
+        $crate::control_entries! { $system [$($place)+] [$($may)*] }
+    };
+}
+
+/// What a block `control` says goes together.
+#[doc(hidden)]
+pub const fn assert_control(control: ThreadControl) {
+    assert!(control.lives < 8, "a system's `lives` are at most 7");
+    assert!(
+        control.lives == 0 || control.ticks != 0,
+        "`lives` needs `ticks` in the block `control`: how long a life must last to count"
+    );
+    assert!(
+        control.ticks == 0 || control.lives != 0,
+        "`ticks` needs `lives` in the block `control`: after how many lives a thread is parked"
+    );
+}
+
 /// The kinds of objects.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -386,7 +460,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// functions `Blinky::open`, which opens the region at each boot, `Blinky::spawn`, which makes the
 /// threads, and `Blinky::BYTES`, the least length of a region's first part.
 ///
-/// A system has 2 to 8 threads, with those of reserved places.
+/// A system has 1 to 8 threads, with those of reserved places.
 #[macro_export]
 macro_rules! system {
     (
@@ -405,6 +479,8 @@ macro_rules! system {
         $(#[$doc])*
         $vis enum $system {}
         const _: () = $crate::__private::assert_preempted::<$model>();
+        const _: () = $crate::__private::assert_control($system::__CONTROL);
+        $crate::control_entries! { $system [$($($place)+)?] [$($($may)+)?] }
 
         $crate::objects! {
             $system, $vis, $crate::__private::Layout::FIRST, [];

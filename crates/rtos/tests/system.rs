@@ -3,7 +3,7 @@
 mod support;
 
 use nv_rtos::nvmem::{LayoutMismatch, Model, Region};
-use nv_rtos::{Error, OpenError, Thread, code};
+use nv_rtos::{Error, OpenError, Port, Thread, code};
 use powerfail::{Mapped, World, explore};
 use std::mem::MaybeUninit;
 use support::{Machine, Plain};
@@ -128,6 +128,32 @@ fn first_in_first_out() {
     .run();
     println!("{s}");
     assert!(s.partial || s.cuts > 100, "{s}");
+}
+
+/// A port that only writes down to which thread it was to switch.
+#[derive(Default)]
+struct Switches(std::cell::RefCell<Vec<Option<usize>>>);
+// SAFETY: it only writes down.
+unsafe impl Port for Switches {
+    fn now(&self) -> u64 {
+        0
+    }
+    fn switch(&self, to: Option<usize>) {
+        self.0.borrow_mut().push(to);
+    }
+    fn set_timer(&self, _: Option<u64>) {}
+}
+
+/// Interrupts may be enabled before the system runs: the machine had no thread to switch to then.
+#[test]
+fn a_handler_may_come_before_the_start() {
+    let mut words = memory(2048);
+    let (kernel, _threads) = one::One::open(Region::new(&mut words)).unwrap();
+    let port = Switches::default();
+    assert!(one::ENOUGH.give_from_isr(&kernel.isr(&port)).unwrap());
+    port.0.borrow_mut().clear();
+    kernel.start(&port);
+    assert_eq!(port.0.take(), [Some(0)]);
 }
 
 mod full {

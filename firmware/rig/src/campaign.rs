@@ -44,6 +44,8 @@ pub struct Job {
     pub reach: Limits,
     /// What is wrong in it on purpose, and must be found.
     pub planted: Option<&'static Bug>,
+    /// How often a whole program runs to its end with cuts after seeded periods.
+    pub runs: u64,
 }
 
 impl Job {
@@ -102,9 +104,8 @@ pub fn run(
 
 type Kept = Option<(PathBuf, Box<dyn Machine>)>;
 
-/// How often a whole program runs to its end with cuts, where only costs are asked for; and else.
-const FEW: u64 = 8;
-const MANY: u64 = 100;
+/// A program with so many instructions runs a quarter as often.
+const LONG: u64 = 2_000_000;
 
 /// `None` when it is not worth it.
 fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
@@ -130,16 +131,18 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
         if job.case.interrupts && explored.failures == 0 {
             explored.masked = interrupts::masked(&mut **m, &job.case)?;
         }
+        let is_figure = MASKED.iter().any(|m| belongs(job, m.0));
+        if job.case.preempts && is_figure && explored.failures == 0 {
+            explored.masked = preempt::masked(&mut **m, &job.case)?;
+        }
         explored
     };
     let mut explored = explored;
     if job.case.periods && explored.failures == 0 {
-        let many = if job.reach.depth == Some(0) {
-            FEW
-        } else {
-            MANY
-        };
-        if let Some(report) = periods::run(&mut **m, &job.case, many, &mut explored) {
+        let long = explored.instructions > LONG;
+        let runs = if long { job.runs / 4 } else { job.runs };
+        let cut = periods::run(&mut **m, &job.case, runs, &mut explored);
+        if let Some(report) = cut.or_else(|| periods::repeat(&mut **m, &job.case, &mut explored)) {
             let report = Some(report);
             return Ok(Some(Done { explored, report }));
         }
@@ -185,8 +188,18 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
 }
 
 /// Groups whose figures also have keys of their own, which begin with the group's name: threads
-/// that share a pool, and programs whose region is mirrored to a medium.
+/// that share a pool, programs whose region is mirrored to a medium, and threads of the kernel.
 const APART: [&str; 3] = ["threads", "mirror", "rtos"];
+
+/// Whether a scenario's figures belong to those of a group. The kernel's scenarios of threads have
+/// several groups: an MSP430 has room for one of them in an image.
+fn belongs(job: &Job, group: &str) -> bool {
+    let own = job.source.group == group;
+    own || group == "rtos" && job.case.preempts && job.source.group.starts_with("rtos-")
+}
+
+/// Groups of whose masked sections the longest one is a figure, and its name.
+const MASKED: [(&str, &str); 2] = [("heap-interrupt", "heap_masked"), ("rtos", "rtos_masked")];
 
 /// The figures of a campaign: key and number.
 pub type Figures = BTreeMap<String, f64>;
@@ -225,7 +238,7 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             put("checkpoint.failures", captured(|e| e.failures));
         }
         for group in APART {
-            let own = mine.iter().filter(|j| j.0.source.group == group);
+            let own = mine.iter().filter(|j| belongs(&j.0, group));
             let own: Vec<_> = own.map(|j| &j.1.explored).collect();
             let of = |f: fn(&Explored) -> u64| own.iter().map(|e| f(e)).sum::<u64>() as f64;
             if of(|e| e.cuts) > 0.0 {
@@ -257,10 +270,12 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             let worst = out.entry(key).or_default();
             *worst = worst.max(f64::from(j.1.explored.stack));
         }
-        let heap = mine.iter().filter(|j| j.0.source.group == "heap-interrupt");
-        if let Some(longest) = heap.map(|j| j.1.explored.masked).max() {
-            let key = format!("machine.{name}.heap_masked.instructions");
-            out.insert(key, longest as f64);
+        for (group, key) in MASKED {
+            let own = mine.iter().filter(|j| belongs(&j.0, group));
+            if let Some(longest) = own.map(|j| j.1.explored.masked).max() {
+                let key = format!("machine.{name}.{key}.instructions");
+                out.insert(key, longest as f64);
+            }
         }
         let costs = mine
             .iter()

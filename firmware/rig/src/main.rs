@@ -235,6 +235,11 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
                         case,
                         reach,
                         planted: None,
+                        runs: match (a.costs, a.long) {
+                            (true, _) => 1,
+                            (_, true) => 300,
+                            _ => 12,
+                        },
                     });
                 }
             }
@@ -273,6 +278,7 @@ fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
         case,
         reach,
         planted: Some(bug),
+        runs: 0,
     })
 }
 
@@ -327,8 +333,12 @@ fn all(a: &Args) -> Result<bool> {
             &mut *j.source.machine()?,
             &j.case,
             (program, &j.source.path),
-            // The kernel's handler picks the next thread.
-            if j.source.group == "rtos" { 4 } else { 1 },
+            match &*j.source.group {
+                // The kernel's handler picks the next thread. This one sends, too.
+                "rtos-posts" => 8,
+                group if group.starts_with("rtos") => 4,
+                _ => 1,
+            },
         )? {
             Ok(done) => {
                 println!("{name}: {done}");
