@@ -739,8 +739,8 @@ where
     /// the next open. Other threads may run meanwhile.
     ///
     /// **Power loss**: all records, or none. **Cost**: two or three stores; none if there are no
-    /// records. **Errors**: the table is damaged. The place is gone then, until the region is opened
-    /// again.
+    /// records. **Errors**: the table is damaged. The place is gone then, until the region is
+    /// opened again.
     pub fn start_over(mut self) -> Result<Self, OpenError> {
         let found = self
             .table
@@ -843,8 +843,8 @@ where
     /// To be called when the program has returned, whether it has passed all of its records or not.
     ///
     /// **Power loss**: all records, or none. **Cost**: two or three stores; none if there are no
-    /// records. **Errors**: the table is damaged, or a number cannot be used. The thread has stopped
-    /// then, or still has its records.
+    /// records. **Errors**: the table is damaged, or a number cannot be used. The thread has
+    /// stopped then, or still has its records.
     pub fn start_over(&mut self) -> Result<(), OpenError> {
         let found = self
             .table

@@ -43,6 +43,9 @@ pub(crate) mod param {
     pub const WORDS: usize = 1;
     pub const SLOTS: usize = 2;
     pub const UNIT: usize = 3;
+    /// If threads have words: how many they are, 16 times how many of them are reserved places, and
+    /// 256 times the first word. 0 otherwise.
+    pub const THREADS: usize = 4;
 }
 
 /// Tickets of messages run from 0 to 127. Those in a queue lie within half of that.
@@ -801,6 +804,10 @@ impl<'m, S: System> Kernel<'m, S> {
         params[param::WORDS] = tags::all::<S>().into();
         params[param::SLOTS] = S::END.slots;
         params[param::UNIT] = size_of::<<S::Model as Model>::Unit>() as u32;
+        if S::CONTROL.change {
+            let (threads, places) = (S::THREADS.len() as u32, S::PLACES.len() as u32);
+            params[param::THREADS] = threads | places << 4 | u32::from(S::END.word) << 8;
+        }
         let mine = Superblock {
             kind: KIND,
             version: VERSION,

@@ -32,8 +32,8 @@ const FOREVER: u64 = u64::MAX;
 
 /// A counting semaphore of the system `S`; a binary one, if its maximum is 1.
 ///
-/// One that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive): all calls end with
-/// [`code::DELETED`] when it was deleted. The same holds for queues and event groups.
+/// One that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive): all calls end
+/// with [`code::DELETED`] when it was deleted. The same holds for queues and event groups.
 pub struct Semaphore<S, G = Always> {
     at: Layout,
     initial: u8,

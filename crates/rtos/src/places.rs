@@ -1,11 +1,11 @@
 //! Objects that are made and deleted at run time, in places that the system reserves.
 //!
 //! ```text
-//!  place               free         made         deleted      made         one word for each place:
-//!  its word            0            1            2            3            odd while it has an object
+//!  place               free         made         deleted      made         odd while it has an
+//!  its word            0            1            2            3            object
 //!
-//!  REPLIES.make(step)       claims the place: the word + 1; the words of the object <- first states,
-//!                           settled; with the commit     word <- (me, n, 0, 1), commit store
+//!  REPLIES.make(step)       claims the place: the word + 1; the words of the object <- first
+//!                           states, settled; with the commit   word <- (me, n, 0, 1), commit store
 //!  a handle: place, 1       in a root, in a message
 //!  REPLIES.at(made).send(step, m)                        the place's word is 1: as any queue
 //!  REPLIES.delete(step, made)    with the commit         word <- (me, n, 1, 2); who waits is woken
@@ -41,20 +41,62 @@ const A_PLACE: u8 = 1;
 const IN_A_PLACE: u8 = 2;
 
 /// Reserved places of a system for objects of the type `O`: a [`Queue`], a [`Semaphore`], an
-/// [`Events`] or a [`Timer`]. A step makes an object in one of them, and gets a handle of the type `H`; with that,
-/// [`at`](Self::at) is the object. `objects { REPLIES: [Queue<u32, 4>; 3] => Reply; }` in
-/// [`system!`](crate::system!) declares such a list, and the type `Reply` of its
-/// handles, which is [`Made`].
+/// [`Events`] or a [`Timer`]. A step makes an object in one of them, and gets a handle of the type
+/// `H`; with that, [`at`](Self::at) is the object. `objects { REPLIES: [Queue<u32, 4>; 3] => Reply;
+/// }` in [`system!`](crate::system!) declares such a list, and the type `Reply` of its handles,
+/// which is [`Made`].
 ///
-/// ```ignore
-/// let reply = th.step((), |sys, _, ()| REPLIES.make(sys))?;
-/// th.step(reply, |sys, _, reply| REQUESTS.send(sys, Request { what: 7, reply }))?;
-/// let answer = th.step(reply, |sys, _, reply| REPLIES.at(reply).receive(sys))?;
-/// th.step(reply, |sys, _, reply| REPLIES.delete(sys, reply))?;
+/// ```
+/// # use nv_rtos::nvmem::{InOrder32, Persist, Region};
+/// # use nv_rtos::pmem_tx::{Preempted, Section};
+/// # use nv_rtos::{Error, Thread};
+/// # enum Masked {}
+/// # // SAFETY: this program runs one thread.
+/// # unsafe impl Section for Masked {
+/// #     fn with<R>(f: impl FnOnce() -> R) -> R {
+/// #         f()
+/// #     }
+/// # }
+/// # type Fram = Preempted<InOrder32, Masked>;
+/// #[derive(Clone, Copy, Persist)]
+/// #[repr(C)]
+/// struct Job {
+///     input: u32,
+///     reply: Reply,
+///     unused: [u8; 2], // a message has no padding
+/// }
+///
+/// nv_rtos::system! {
+///     Plan on Fram;
+///     table { bytes: 64, outbox_bytes: 0, seq_bits: 12 }
+///     objects {
+///         REPLIES: [Queue<u32, 1>; 4] => Reply;
+///     }
+///     threads { boss(u32 = 0): 2; }
+///     reserve { worker(u32 = 0, Job): 1; }
+/// }
+///
+/// fn boss(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
+///     let reply = th.step((), |sys, _, ()| {
+///         let reply = REPLIES.make(sys)?;
+///         let job = Job { input: 7, reply, unused: [0; 2] };
+///         Plan::worker().spawn(sys, job)?;
+///         Ok(reply)
+///     })?;
+///     let answer = th.step(reply, |sys, _, reply| REPLIES.at(reply).receive(sys))?;
+///     assert_eq!(answer, 42);
+///     th.step(reply, |sys, _, reply| REPLIES.delete(sys, reply))?;
+///     th.join(Plan::worker())
+/// }
+///
+/// fn worker(th: &mut Thread<Plan, u32>, job: Job) -> Result<(), Error> {
+///     th.step(job, |sys, _, job| REPLIES.at(job.reply).send(sys, job.input * 6))?;
+///     Ok(())
+/// }
 /// ```
 ///
-/// **Cost**: a place takes a word on the medium and 16 bytes of RAM more than its object, and counts
-/// as two of a system's objects.
+/// **Cost**: a place takes a word on the medium and 16 bytes of RAM more than its object, and
+/// counts as two of a system's objects.
 pub struct Places<O, H> {
     /// Where the first place is, what its object is, and how many bytes of slots each has.
     at: Layout,
@@ -68,7 +110,8 @@ pub struct Places<O, H> {
 /// root, in a message, in a step's result.
 ///
 /// It names one object. When that was deleted, calls on it end with [`code::DELETED`], also if
-/// there is another object in its place; after 128 more objects in the same place it names that one.
+/// there is another object in its place; after 128 more objects in the same place it names that
+/// one.
 ///
 /// [`system!`](crate::system!) makes a type for each list of places.
 pub trait Made: Plain + Copy {
@@ -209,7 +252,7 @@ impl<S: System> State<'_, S> {
         if planted!("nv-rtos/old-object-taken-for-the-new-one") {
             state = made | state & 1;
         }
-        in_place == Some(A_PLACE) && state == made && made % 2 != 0
+        in_place == Some(A_PLACE) && state == made && !made.is_multiple_of(2)
     }
 
     /// The state of the word of an object's place, if it lies in one; 0 if it has no object.
@@ -239,10 +282,9 @@ impl<S: System> State<'_, S> {
             }
             self.change_place(me, word)?;
             self.reset(word + 1, initial)?;
-            if planted!("nv-rtos/object-made-at-once")
-                && let Some(o) = self.object(word)
-            {
-                o.state = o.state.wrapping_add(1);
+            if planted!("nv-rtos/object-made-at-once") {
+                let word = self.object(word).into_iter();
+                word.for_each(|o| o.state = o.state.wrapping_add(1));
             }
             return Ok(Some((place, o.state.wrapping_add(1))));
         }
@@ -304,8 +346,8 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    /// A step commits: who waits for an object that it deletes waits for the word of its place, just
-    /// before that changes.
+    /// A step commits: who waits for an object that it deletes waits for the word of its place,
+    /// just before that changes.
     pub fn gather_waiters(&mut self, me: usize) {
         for i in 0..usize::from(self.control(me).len) {
             let object = self
@@ -431,9 +473,9 @@ impl<S: System, T: Plain, const N: usize, H: Made> Places<Queue<S, T, N>, H> {
 
     /// Makes a queue, with the commit of the step. The step may use it before.
     ///
-    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the place,
-    /// and one for each slot in which a message was left; two each on 16-bit units. **Errors**: the step ends with
-    /// [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
+    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the
+    /// place, and one for each slot in which a message was left; two each on 16-bit units.
+    /// **Errors**: the step ends with [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
     pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<H, pmem_tx::Error> {
         let made = self.try_make(step)?;
         made.ok_or(abort(code::NO_PLACE))
@@ -471,10 +513,10 @@ impl<S: System, H: Made> Places<Semaphore<S>, H> {
 
     /// Makes a semaphore, with the commit of the step. The step may use it before.
     ///
-    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the place,
-    /// and one if the last one had another number; two each on 16-bit units. **Errors**: the step ends with
-    /// [`code::NO_PLACE`] if no place is free,
-    /// and with [`code::FULL`] if it begins with more than its maximum; [`code::TOO_MANY`].
+    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the
+    /// place, and one if the last one had another number; two each on 16-bit units. **Errors**: the
+    /// step ends with [`code::NO_PLACE`] if no place is free, and with [`code::FULL`] if it begins
+    /// with more than its maximum; [`code::TOO_MANY`].
     pub fn make(&self, step: &Step<'_, '_, '_, '_, S>, initial: u8) -> Result<H, pmem_tx::Error> {
         let made = self.try_make(step, initial)?;
         made.ok_or(abort(code::NO_PLACE))
@@ -492,8 +534,8 @@ impl<S: System, H: Made> Places<Semaphore<S>, H> {
         self.try_make_with(step.token(), initial)
     }
 
-    /// Deletes a semaphore, with the commit of the step. Who waits for it wakes, and its step ends with
-    /// [`code::DELETED`]. A step that has used it before may commit later.
+    /// Deletes a semaphore, with the commit of the step. Who waits for it wakes, and its step ends
+    /// with [`code::DELETED`]. A step that has used it before may commit later.
     ///
     /// If another step is about to delete it, waits until that has committed, or has failed.
     ///
@@ -520,9 +562,9 @@ impl<S: System, H: Made> Places<Events<S>, H> {
 
     /// Makes an event group, with the commit of the step. The step may use it before.
     ///
-    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the place,
-    /// and one if flags were left set; two each on 16-bit units. **Errors**: the step ends with
-    /// [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
+    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the
+    /// place, and one if flags were left set; two each on 16-bit units. **Errors**: the step ends
+    /// with [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
     pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<H, pmem_tx::Error> {
         let made = self.try_make(step)?;
         made.ok_or(abort(code::NO_PLACE))
@@ -533,8 +575,8 @@ impl<S: System, H: Made> Places<Events<S>, H> {
         self.try_make_with(step.token(), 0)
     }
 
-    /// Deletes an event group, with the commit of the step. Who waits for it wakes, and its step ends with
-    /// [`code::DELETED`]. A step that has used it before may commit later.
+    /// Deletes an event group, with the commit of the step. Who waits for it wakes, and its step
+    /// ends with [`code::DELETED`]. A step that has used it before may commit later.
     ///
     /// If another step is about to delete it, waits until that has committed, or has failed.
     ///
@@ -565,9 +607,9 @@ impl<S: System, H: Made> Places<Timer<S>, H> {
 
     /// Makes a timer that is not active, with the commit of the step. The step may use it before.
     ///
-    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the place,
-    /// and one if the last one was active; two each on 16-bit units. **Errors**: the step ends with
-    /// [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
+    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the
+    /// place, and one if the last one was active; two each on 16-bit units. **Errors**: the step
+    /// ends with [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
     pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<H, pmem_tx::Error> {
         let made = self.try_make(step)?;
         made.ok_or(abort(code::NO_PLACE))
@@ -579,7 +621,8 @@ impl<S: System, H: Made> Places<Timer<S>, H> {
     }
 
     /// Deletes a timer, with the commit of the step. Who waits for it wakes, and its step ends with
-    /// [`code::DELETED`]. It does not expire any more. A step that has used it before may commit later.
+    /// [`code::DELETED`]. It does not expire any more. A step that has used it before may commit
+    /// later.
     ///
     /// If another step is about to delete it, waits until that has committed, or has failed.
     ///

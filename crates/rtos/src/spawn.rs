@@ -179,7 +179,8 @@ impl<S: System> State<'_, S> {
         waits
     }
 
-    /// A step commits an operation on the word of a place that has no thread. Whether it spawns one.
+    /// A step commits an operation on the word of a place that has no thread. Whether it spawns
+    /// one.
     pub fn apply_to_place(&mut self, t: usize, operation: Operation, stamp: Stamp) -> bool {
         if operation.minus != BEGIN {
             // Its thread has ended since the call.
@@ -248,14 +249,12 @@ pub fn reserved<'c, S: System, R: Persist>(
     me: usize,
     place: Place<'c, R, S::Model>,
 ) -> Option<Place<'c, R, S::Model>> {
-    let free = kernel.section(|s| {
-        let free = s.is_free(me);
-        free && (s.before_a_number(me).is_ok() || !free)
-    });
+    let free = kernel.section(|s| s.is_free(me));
     if !free || planted!("nv-rtos/free-place-keeps-records") {
         return Some(place);
     }
-    let place = place.start_over().ok();
+    let counted = kernel.section(|s| s.before_a_number(me)).ok();
+    let place = counted.and_then(|()| place.start_over().ok());
     if place.is_none() {
         kernel.section(|s| s.control(me).waits_for = NOTHING);
     }

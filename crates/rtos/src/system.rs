@@ -793,7 +793,8 @@ macro_rules! objects {
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
-        $(#[$doc:meta])* $new:ident: [Queue<$message:ty, $n:literal>; $count:literal] => $made:ident;
+        $(#[$doc:meta])*
+        $new:ident: [Queue<$message:ty, $n:literal>; $count:literal] => $made:ident;
         $($rest:tt)*) => {
         $crate::made! { $vis $made }
         $(#[$doc])*
@@ -820,7 +821,8 @@ macro_rules! objects {
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
-        $(#[$doc:meta])* $new:ident: [Timer = one_shot($period:expr); $count:literal] => $made:ident;
+        $(#[$doc:meta])*
+        $new:ident: [Timer = one_shot($period:expr); $count:literal] => $made:ident;
         $($rest:tt)*) => {
         $crate::made! { $vis $made }
         $(#[$doc])*
@@ -829,7 +831,8 @@ macro_rules! objects {
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
-        $(#[$doc:meta])* $new:ident: [Timer = periodic($period:expr); $count:literal] => $made:ident;
+        $(#[$doc:meta])*
+        $new:ident: [Timer = periodic($period:expr); $count:literal] => $made:ident;
         $($rest:tt)*) => {
         $crate::made! { $vis $made }
         $(#[$doc])*

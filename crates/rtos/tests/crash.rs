@@ -103,6 +103,8 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     reborn, "programs/reborn.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    respawns, "programs/respawns.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     makes, "programs/makes.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     permits, "programs/permits.rs":
@@ -198,6 +200,12 @@ fn spawns_program() {
 fn reborn_program() {
     campaign!(reborn::in_order_32, 2);
     campaign!(reborn::buffered_16, 2);
+}
+
+#[test]
+fn respawns_program() {
+    campaign!(respawns::in_order_32, 2);
+    campaign!(respawns::buffered_16, 1);
 }
 
 #[test]
