@@ -1,6 +1,7 @@
 //! `cargo xtask evaluate`: the figures that the documents show and that CI watches.
 
 mod checkpoint;
+mod devices;
 mod draw;
 mod heap;
 mod holes;
@@ -119,6 +120,12 @@ const ALL: &[Evaluation] = &[
         about: "calls of the kernel on a Cortex-M4: instructions and stores; RAM of a thread; cuts of its threads",
         exact: Some(rtos::exact),
         measure: rtos::all,
+    },
+    Evaluation {
+        name: "device",
+        about: "calls of devices on a Cortex-M4 and an MSP430: instructions, stores, cycles; cuts of programs with drivers",
+        exact: Some(devices::exact),
+        measure: devices::all,
     },
     Evaluation {
         name: "mirror",
