@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 }
 
 /// For how many events the power lasts on average.
-const POWER: [u64; 3] = [2000, 500, 120];
+const POWER: [u64; 3] = [1000, 200, 40];
 /// Values that a file may have.
 const MOST: usize = 100_000;
 

@@ -1,11 +1,12 @@
 //! A run of the pipeline, from a blank FRAM to its last record, through power cuts.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use example_programs::protected::etl;
 use example_programs::support::{DONE, Fram, Machine, RECORDED, ROUNDS};
 use indicatif::ProgressBar;
 use nv_rtos::nvmem::Region;
 use powerfail::{EveryEvents, Mapped, World, endure};
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, OnceLock};
 
@@ -29,6 +30,8 @@ pub struct Run {
     /// Records, their sum, a hash of all, and the sum of what the sensors have read.
     pub table: Option<[u32; 4]>,
     lives: u64,
+    /// Turns of all lives, also behind the end.
+    turns: u64,
 }
 
 impl Run {
@@ -63,6 +66,7 @@ pub fn begin(readings: Vec<u32>, rounds: u32, bar: ProgressBar) {
     DONE.get_or_init(|| {
         |thread, turn| {
             with(|run| {
+                run.turns += 1;
                 if run.table.is_none() {
                     run.done.push((thread, turn));
                 }
@@ -94,6 +98,18 @@ fn boot(memory: Region<'_, Fram>, world: &World<'_, u32>) {
     world.update(|ends| *ends += 1);
 }
 
+/// The content of a formatted FRAM.
+fn formatted(bytes: usize) -> Result<Vec<u8>> {
+    let mut words = vec![MaybeUninit::new(0u64); bytes / 8];
+    ensure!(
+        etl::format(Region::new(&mut words)),
+        "it cannot be formatted"
+    );
+    // SAFETY: initialised above, and the format writes whole units.
+    let words = words.iter().map(|w| unsafe { w.assume_init() });
+    Ok(words.flat_map(u64::to_ne_bytes).collect())
+}
+
 /// Runs the pipeline until all records are in the table. The power lasts for `power` events on
 /// average.
 ///
@@ -107,13 +123,16 @@ pub fn run(power: Option<u64>) -> Result<Run> {
     });
     let rounds = ROUNDS.load(Relaxed);
     let events = u64::from(rounds + 10) * EVENTS;
-    let memory = Mapped::<Fram>::new(BYTES + rounds as usize * RECORD);
+    let bytes = BYTES + rounds as usize * RECORD;
+    let memory = Mapped::<Fram>::new(bytes);
     let lives = power.map_or(1, |power| 20 + 3 * events / power);
-    let done = endure(memory, EveryEvents(power.unwrap_or(events)), boot, |n| *n)
-        .budget(10 * events as usize)
-        .boots(lives)
-        .progress_within(lives + 1)
-        .try_run();
+    let done = endure(memory, EveryEvents(power.unwrap_or(events)), boot, |n| {
+        (*n, with(|run| run.turns))
+    })
+    .image(formatted(bytes)?)
+    .budget(10 * events as usize)
+    .boots(lives)
+    .try_run();
     if let Err(failure) = done {
         bail!("{failure}");
     }

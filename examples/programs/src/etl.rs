@@ -165,6 +165,11 @@ fn load(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
     Ok(())
 }
 
+/// Formats the memory, if that is not done yet. Whether it is now.
+pub fn format(memory: Region<'_, Fram>) -> bool {
+    Plan::open(memory).is_ok()
+}
+
 /// One boot: runs the threads until all have ended. Returns what is in the table.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
     let (kernel, mut threads) = Plan::open(memory).ok()?;

@@ -77,6 +77,7 @@ fn run<M: Tested>() {
     fn one<M: Tested, const FAILS: u32>() {
         explore(Mapped::<M>::new(BYTES), boot::<M, FAILS>)
             .depth(2)
+            .max_depth(2)
             .sample(8)
             .run();
     }

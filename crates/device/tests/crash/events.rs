@@ -108,6 +108,7 @@ fn run<M: Tested>() {
     let s = explore(Mapped::<M>::new(BYTES), boot)
         .preempt()
         .depth(2)
+        .max_depth(2)
         .sample(8)
         .run();
     assert!(s.points > 10);

@@ -154,6 +154,7 @@ fn nodes<M: Tested>() {
     let summary = explore(Mapped::<M>::new(BYTES), |nv, w| boot(nv, w, 2, 10))
         .world(counting)
         .depth(2)
+        .max_depth(2)
         .sample(24)
         .run();
     println!("{summary}");

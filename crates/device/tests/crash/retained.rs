@@ -65,6 +65,7 @@ fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
 fn run<M: Tested>() {
     explore(Mapped::<M>::new(BYTES), boot)
         .depth(2)
+        .max_depth(2)
         .sample(16)
         .run();
 }

@@ -139,6 +139,7 @@ fn raise_high(
 fn run<M: Tested>() {
     explore(Mapped::<M>::new(BYTES), boot)
         .depth(2)
+        .max_depth(2)
         .sample(16)
         .run();
 }
