@@ -83,8 +83,8 @@ pub(crate) fn store<T>(register: *mut T, value: T) {
 /// The machine, as its threads and handlers see it.
 struct Core;
 
-// SAFETY: its functions store to statics and to registers of the core. A switch comes when they have
-// returned, and the section has ended.
+// SAFETY: its functions store to statics and to registers of the core. A switch comes when they
+// have returned, and the section has ended.
 unsafe impl Port for Core {
     fn now(&self) -> u64 {
         Masked::with(|| NOW.get())
