@@ -107,6 +107,21 @@ impl<S: System> State<'_, S> {
         }
     }
 
+    /// A spawned thread begins: the kernel is to look at it, too.
+    pub fn watch_spawned(&mut self, port: &dyn Port) {
+        if S::CONTROL.lives == 0 || planted!("nv-rtos/spawned-thread-not-watched") {
+            return;
+        }
+        let now = self.now(port);
+        while now >= self.next_look() {
+            self.schedule.looks += 1;
+        }
+        let next = self.next_look();
+        if next != u64::MAX {
+            self.set_timer_by(next, port);
+        }
+    }
+
     /// When it looks next: never, if each thread has added something, or was counted.
     fn next_look(&self) -> u64 {
         if self.schedule.trying == 0 || self.schedule.looks > LOOKS_MAX {

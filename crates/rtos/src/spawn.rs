@@ -279,6 +279,7 @@ pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
     };
     let mut th = Thread { rt, cells };
     loop {
+        kernel.section(|s| s.watch_spawned(port));
         let r = sys.argument().and_then(|a| body(&mut th, a));
         let empty = || kernel.section(|s| s.empty(me, r.is_err()));
         let late = planted!("nv-rtos/records-dropped-before-the-end");

@@ -622,3 +622,60 @@ fn handlers_use_what_was_made() {
     };
     explore(Mapped::<Plain>::new(2048), life).depth(0).run();
 }
+
+mod stuck {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Stuck on Plain;
+        table { bytes: 64, outbox_bytes: 0, seq_bits: 12 }
+        objects { NEVER: Semaphore = (0, 1); }
+        threads { boss(u32 = 0): 2; }
+        reserve { worker(u32 = 0, u32): 1; }
+        control { lives: 1, ticks: 10 }
+    }
+}
+
+/// The life in which it was spawned counts against a thread that does not come on.
+#[test]
+fn a_spawned_thread_is_parked_as_any_other() {
+    use stuck::*;
+    let life = |nv: Region<'_, Plain>, w: &World<'_, ()>| {
+        // The first boot formats, and cannot know the number of a thread without a commit.
+        // SAFETY: it is gone before the next one is made.
+        assert!(Stuck::open(unsafe { nv.tail(0) }).is_ok());
+        for boot in 0..2 {
+            // SAFETY: the first one is gone before the second one is made.
+            let (kernel, mut threads) = Stuck::open(unsafe { nv.tail(0) }).unwrap();
+            let (places, _) = threads.share().unwrap();
+            let machine = Machine::default();
+            assert_eq!(kernel.parked(1), boot == 1);
+            w.threads(|t| {
+                let machine = &machine;
+                machine.start(t, &kernel, |kit| {
+                    Stuck::spawn(
+                        &kernel,
+                        places,
+                        kit,
+                        |th| {
+                            // By then nobody is looked at any more.
+                            th.delay(15)?;
+                            th.step((), |sys, _, ()| Stuck::worker().spawn(sys, 5))?;
+                            th.step(1, |sys, _, _| NEVER.take(sys)).map_err(Error::from)
+                        },
+                        // More than a life has.
+                        move |_, _| {
+                            assert_eq!(boot, 0, "a parked thread runs");
+                            t.sleep(80);
+                            Ok(())
+                        },
+                    );
+                });
+                t.spawn("power", 2, move || {
+                    t.sleep(45);
+                    machine.power_off(t);
+                });
+            });
+        }
+    };
+    explore(Mapped::<Plain>::new(2048), life).depth(0).run();
+}
