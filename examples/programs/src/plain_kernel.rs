@@ -543,6 +543,7 @@ macro_rules! system {
                 crate::plain_kernel::open(region)
             }
 
+            #[allow(clippy::too_many_arguments)]
             $vis fn spawn<'s, 'm: 's>(
                 kernel: &'s crate::plain_kernel::Kernel<'m, $system>,
                 _: crate::plain_kernel::Places,
