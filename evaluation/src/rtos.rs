@@ -10,6 +10,8 @@ use xtask::run::{Step, cargo};
 /// transactions.
 const MACHINE: &str = "arm";
 const SCENARIOS: &str = "-costs/";
+/// Those on which the masked sections are measured, too.
+const MASKED: [&str; 3] = ["arm", "riscv", "msp430"];
 
 /// What is measured by itself.
 const WHOLE: [&str; 4] = ["step", "lock_unlock", "delay", "switch"];
@@ -26,6 +28,10 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let mut figures = calls(&costs)?;
     let code = xtask::sizes::kernel_code(project, step)?;
     figures.insert(CODE.to_owned(), code as f64);
+    for machine in MASKED {
+        let costs = xtask::machine::costs_of(project, machine, PREEMPTED, step)?;
+        figures.insert(masked_key(machine), masked(&costs, machine)?);
+    }
     for name in PROGRAMS {
         let scenario = format!("{PROGRAM}{name}/");
         let costs = xtask::machine::costs_of(project, MACHINE, &scenario, step)?;
@@ -42,9 +48,9 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
 const PROGRAMS: [&str; 2] = ["mq", "em"];
 /// Those whose code is measured, too.
 const CODE_OF: [&str; 1] = ["mq"];
-/// The scenarios of threads of the kernel that are preempted and cut: of a group, and whole
+/// The scenarios of threads of the kernel that are preempted and cut: of several groups, and whole
 /// programs.
-const PREEMPTED: &str = "rtos/";
+const PREEMPTED: &str = "rtos";
 /// Kills of each program on each machine in QEMU.
 const KILLS: u32 = 100;
 
@@ -62,6 +68,9 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
         let (machines, failed) = xtask::machine::campaign(project, Some(scenario), false, step)?;
         figures.extend(machines.into_iter().filter(|(k, _)| k.starts_with("rtos.")));
         wrong = wrong.or(failed);
+    }
+    for key in MASKED.map(|machine| format!("rtos.{machine}.cuts")) {
+        ensure!(figures.contains_key(&key), "no figure {key}");
     }
     let programs = PROGRAMS.map(|name| (format!("{PROGRAM}{name}"), format!("{name}_protected")));
     let programs = programs.each_ref().map(|(group, name)| (&**group, &**name));
@@ -85,6 +94,22 @@ fn campaigns(printed: &Figures) -> Result<Figures> {
         ("rtos.failures".to_owned(), 0.0),
         ("rtos.preemption_points".to_owned(), points),
     ]))
+}
+
+/// The figure of the longest run of instructions in which the kernel masks interrupts.
+fn masked_key(machine: &str) -> String {
+    match machine {
+        MACHINE => "rtos.masked.instructions".to_owned(),
+        other => format!("rtos.{other}.masked.instructions"),
+    }
+}
+
+fn masked(costs: &Figures, machine: &str) -> Result<f64> {
+    let key = format!("machine.{machine}.rtos_masked.instructions");
+    let found = costs.get(&key).copied();
+    let found = found.with_context(|| format!("no figure {key}"))?;
+    ensure!(found > 0.0, "{machine}: the kernel masks nothing");
+    Ok(found)
 }
 
 /// The figures of the calls.
@@ -112,6 +137,16 @@ fn calls(costs: &Figures) -> Result<Figures> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_that_masks_nothing_is_an_error() {
+        let key = "machine.msp430.rtos_masked.instructions".to_owned();
+        let of = |n| masked(&Figures::from([(key.clone(), n)]), "msp430");
+        assert_eq!(of(7.0).unwrap(), 7.0);
+        assert!(of(0.0).is_err());
+        assert!(masked(&Figures::new(), "msp430").is_err());
+        assert_eq!(masked_key("arm"), "rtos.masked.instructions");
+    }
 
     #[test]
     fn the_cuts_of_all_campaigns_are_added_up() {

@@ -34,6 +34,8 @@ enum Demo {
     Checkpoint(Checkpoint),
     /// Runs a node of three async tasks under embassy, on flash (nv-replay and nv-mirror)
     Async(Node),
+    /// Runs a sensor node with unmodified drivers on harvested energy (nv-device)
+    Node(Wsn),
     /// Loads temperatures into a table by a pipeline of five threads (nv-rtos)
     Rtos(Pipeline),
 }
@@ -110,6 +112,21 @@ struct Node {
 }
 
 #[derive(clap::Args)]
+struct Wsn {
+    /// Seed of the generated trace of energy
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Instead of the trace: every life lasts so many milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    on_time: Option<u32>,
+    #[command(flatten)]
+    json: Json,
+    /// Draw the lives, with what they did
+    #[arg(long, value_name = "SVG")]
+    plot: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
 struct Pipeline {
     /// What the sensors read: hour,tenths_f; the file of examples/logger if not given
     #[arg(long, value_name = "CSV")]
@@ -178,6 +195,16 @@ impl Node {
     }
 }
 
+impl Wsn {
+    fn line(self) -> Line {
+        Line::default()
+            .with("--seed", self.seed.map(|n| n.to_string()))
+            .with("--on-time", self.on_time.map(|n| n.to_string()))
+            .with("--json", self.json.json)
+            .with("--plot", self.plot)
+    }
+}
+
 impl Pipeline {
     fn line(self) -> Line {
         Line::default()
@@ -191,6 +218,7 @@ impl Pipeline {
 /// Folder, package and program of an example.
 const ACTIVITY: [&str; 3] = ["examples/activity", "example-activity", "activity"];
 const NODE: [&str; 3] = ["examples/node", "example-node", "node"];
+const WSN: [&str; 3] = ["examples/wsn", "example-wsn", "wsn"];
 const LOGGER: [&str; 3] = ["examples/logger", "example-logger", "logger"];
 
 const PIPELINE: [&str; 3] = ["examples/pipeline", "example-pipeline", "pipeline"];
@@ -200,6 +228,7 @@ pub fn run(a: Args) -> Result<()> {
         Demo::Activity(a) => start(ACTIVITY, a.line()),
         Demo::Heap(a) => start(LOGGER, a.line()),
         Demo::Async(a) => start(NODE, a.line()),
+        Demo::Node(a) => start(WSN, a.line()),
         Demo::Rtos(a) => start(PIPELINE, a.line()),
         Demo::Checkpoint(a) => checkpoint::run(&Project::load()?, &a.line().0),
     }
@@ -316,6 +345,10 @@ mod tests {
             panic!("not checkpoints");
         };
         assert_eq!(c.line().0, ["--queens", "8"]);
+        let Some(Demo::Node(n)) = parse("node --on-time 42 --seed 3").unwrap().demo else {
+            panic!("not the node");
+        };
+        assert_eq!(n.line().0, ["--seed", "3", "--on-time", "42"]);
         let Some(Demo::Async(a)) = parse("async --windows 9 --plot a.svg").unwrap().demo else {
             panic!("not the tasks");
         };

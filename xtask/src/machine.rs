@@ -66,6 +66,9 @@ const APART_EACH: [(&str, &str, f64); 3] = [
     ("mirror", "programs over a mirror", 30_000.0),
     ("rtos", "threads of the kernel", 30_000.0),
 ];
+/// The most instructions of each machine in which the kernel may mask interrupts. What it takes now
+/// stands in its README.
+const MASKED: [(&str, f64); 3] = [("arm", 950.0), ("riscv", 1_850.0), ("msp430", 4_000.0)];
 /// What runs the programs of several threads, too: of each machine.
 const QEMU: [(&str, &str); 2] = [("arm", "qemu-system-arm"), ("riscv", "qemu-system-riscv32")];
 
@@ -196,6 +199,7 @@ fn explored(project: &Project, mut a: Args, s: &Step) -> Result<(Figures, Option
         (Err(e), Ok(_)) => return Err(e),
     };
     let wrong = ran.err().map(|e| format!("{e:#}"));
+    let wrong = wrong.or_else(|| masked_too_long(&figures));
     let wrong = wrong.or_else(|| match a.scenario {
         None => too_few(&figures, a.long),
         Some(_) => None,
@@ -257,6 +261,18 @@ fn too_few(f: &Figures, long: bool) -> Option<String> {
     }
     let least = if long { CUTS_LONG } else { CUTS };
     (all < least).then(|| format!("{all} cuts, at least {least} are required"))
+}
+
+/// Where the kernel has masked interrupts for longer than it may.
+fn masked_too_long(f: &Figures) -> Option<String> {
+    MASKED.into_iter().find_map(|(m, most)| {
+        let longest = *f.get(&format!("machine.{m}.rtos_masked.instructions"))?;
+        (longest > most).then(|| {
+            format!(
+                "{m}: the kernel masks interrupts for {longest} instructions, at most {most} are allowed"
+            )
+        })
+    })
 }
 
 /// The step of `cargo xtask ci`.
@@ -334,6 +350,15 @@ pub fn missing() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_masked_section_has_a_bound() {
+        let with = |n: f64| Figures::from([("machine.riscv.rtos_masked.instructions".into(), n)]);
+        assert!(masked_too_long(&Figures::new()).is_none());
+        assert!(masked_too_long(&with(1_850.0)).is_none());
+        let said = masked_too_long(&with(1_851.0)).unwrap_or_default();
+        assert!(said.contains("riscv") && said.contains("1851"), "{said}");
+    }
 
     #[test]
     fn a_campaign_of_few_cuts_is_none() {

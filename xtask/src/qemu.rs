@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Kills in running programs, of each machine; ten times as many with `--long`.
 const KILLS: u32 = 200;
 /// The scenarios that can be made long, and for how many operations.
-const LONG: [(&str, &str); 20] = [
+const LONG: [(&str, &str); 24] = [
     ("nvmem", "superblock"),
     ("nvmem", "record"),
     ("nvmem", "loan"),
@@ -41,6 +41,10 @@ const LONG: [(&str, &str); 20] = [
     ("switch", "two_threads"),
     ("threads", "letters"),
     ("rtos", "handover"),
+    ("rtos-events", "signals"),
+    ("rtos-timers", "expiries"),
+    ("rtos-locks", "locks"),
+    ("rtos-posts", "posts"),
     ("program-mq", "mq_protected"),
     ("program-em", "em_protected"),
 ];

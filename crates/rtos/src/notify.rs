@@ -2,7 +2,7 @@
 
 use crate::kernel::Isr;
 use crate::objects::{Events, Step, Until};
-use crate::system::{Layout, System, ThreadId};
+use crate::system::{Layout, Notifies, System, ThreadId};
 use nv_replay::nvmem::planted;
 use nv_replay::{Error, pmem_tx};
 
@@ -25,20 +25,26 @@ fn of<S: System>(thread: usize) -> Events<S> {
     })
 }
 
-impl<S: System> ThreadId<S> {
+impl<S: System, A> ThreadId<S, A> {
     /// Sets notifications of a thread, with the commit of the step: flags, which stay set until
     /// that thread waits for them.
     ///
     /// **Power loss**: set if and only if the step has committed. **Cost** and **Errors**: those of
     /// [`Events::set`].
-    pub fn notify(self, step: &Step<'_, '_, '_, '_, S>, flags: u8) -> Result<(), pmem_tx::Error> {
+    pub fn notify(self, step: &Step<'_, '_, '_, '_, S>, flags: u8) -> Result<(), pmem_tx::Error>
+    where
+        S: Notifies,
+    {
         of::<S>(self.number).set(step, flags)
     }
 
     /// Sets notifications of a thread at once, from an interrupt's handler.
     ///
     /// **Power loss**: set, or not. **Cost** and **Errors**: those of [`Events::set_from_isr`].
-    pub fn notify_from_isr(self, isr: &Isr<'_, '_, S>, flags: u8) -> Result<(), Error> {
+    pub fn notify_from_isr(self, isr: &Isr<'_, '_, S>, flags: u8) -> Result<(), Error>
+    where
+        S: Notifies,
+    {
         of::<S>(self.number).set_from_isr(isr, flags)
     }
 }
@@ -48,7 +54,7 @@ impl<S: System> ThreadId<S> {
 ///
 /// **Power loss**: cleared if and only if the step has committed. A step that waits has changed
 /// nothing. **Cost** and **Errors**: those of [`Events::wait`].
-pub fn wait_notification<S: System>(
+pub fn wait_notification<S: Notifies>(
     step: &Step<'_, '_, '_, '_, S>,
     flags: u8,
     until: Until,
@@ -59,7 +65,7 @@ pub fn wait_notification<S: System>(
 /// Like [`wait_notification`], for at most so many ticks.
 ///
 /// **Power loss**: the time counts anew. **Cost** and **Errors**: as there.
-pub fn wait_notification_timeout<S: System>(
+pub fn wait_notification_timeout<S: Notifies>(
     step: &Step<'_, '_, '_, '_, S>,
     flags: u8,
     until: Until,

@@ -1,14 +1,15 @@
 //! Power cuts and preemptions in programs that between them use every call.
 //!
 //! Most go two cuts deep, with a preemption at each point; the longest ones by turns, and each of
-//! these with `POWERFAIL_SAMPLE=all`. `cargo test -p nv-rtos --test crash -- --nocapture` prints
+//! these with `POWERFAIL_SAMPLE=all`. Of three small programs all images are explored that any
+//! number of cuts can leave. `cargo test -p nv-rtos --test crash -- --nocapture` prints
 //! the number of cuts.
 
 #[path = "../../powerfail/tests/support/turns.rs"]
 mod by_turns;
 mod support;
 
-use by_turns::{in_turn, is_chosen};
+use by_turns::{deep, in_turn, is_chosen};
 use powerfail::{Summary, explore};
 use support::Seen;
 
@@ -98,10 +99,28 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     aborts, "programs/aborts.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    spawns, "programs/spawns.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    reborn, "programs/reborn.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    respawns, "programs/respawns.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    makes, "programs/makes.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    permits, "programs/permits.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    alarms, "programs/alarms.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     notify, "programs/notify.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    few_messages, "programs/few_messages.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    few_units, "programs/few_units.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    few_locks, "programs/few_locks.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
 }
 
 const BYTES: usize = 3072;
@@ -171,6 +190,46 @@ fn aborts_program() {
 }
 
 #[test]
+fn spawns_program() {
+    campaign!(spawns::in_order_32, 2);
+    campaign!(spawns::in_order_32, 1, 1);
+    campaign!(spawns::buffered_16, 2);
+}
+
+#[test]
+fn reborn_program() {
+    campaign!(reborn::in_order_32, 2);
+    campaign!(reborn::buffered_16, 2);
+}
+
+#[test]
+fn respawns_program() {
+    campaign!(respawns::in_order_32, 2);
+    campaign!(respawns::buffered_16, 1);
+}
+
+#[test]
+fn makes_program() {
+    campaign!(makes::in_order_32, 2);
+    campaign!(makes::in_order_32, 1, 1);
+    campaign!(makes::buffered_16, 2);
+}
+
+#[test]
+fn alarms_program() {
+    campaign!(alarms::in_order_32, 2);
+    campaign!(alarms::in_order_32, 1, 1);
+    campaign!(alarms::buffered_16, 1);
+}
+
+#[test]
+fn permits_program() {
+    campaign!(permits::in_order_32, 2);
+    campaign!(permits::in_order_32, 1, 1);
+    campaign!(permits::buffered_16, 2);
+}
+
+#[test]
 fn notify_program() {
     campaign!(notify::in_order_32, 1, 1);
     campaign!(notify::buffered_16, 1, 1);
@@ -178,8 +237,8 @@ fn notify_program() {
 
 #[test]
 fn lives_program() {
-    campaign!(lives::in_order_32, 1);
-    campaign!(lives::buffered_16, 1);
+    campaign!(lives::in_order_32, 2);
+    campaign!(lives::buffered_16, 2);
 }
 
 #[test]
@@ -224,8 +283,11 @@ fn timers_program() {
 #[test]
 fn turns_program() {
     campaign!(turns::in_order_32, 2);
-    campaign!(turns::in_order_32, 1, 1);
+    campaign!(turns::in_order_32, in_turn(7, 10), 1);
     campaign!(turns::buffered_16, 2);
+    if is_chosen(9, 10) {
+        campaign!(turns::buffered_16, in_turn(9, 10), 1);
+    }
 }
 
 #[test]
@@ -242,9 +304,9 @@ fn interrupts_program() {
 
 #[test]
 fn posts_program() {
-    campaign!(posts::in_order_32, 1, 1);
-    campaign!(posts::buffered_32, 1, 1);
-    campaign!(posts::buffered_16, 1, 1);
+    campaign!(posts::in_order_32, in_turn(1, 10), 1);
+    campaign!(posts::buffered_32, in_turn(3, 10), 1);
+    campaign!(posts::buffered_16, in_turn(5, 10), 1);
 }
 
 #[test]
@@ -261,4 +323,48 @@ fn em_program() {
     if is_chosen(4, 6) {
         campaign!(em::in_order_32, 1, 1);
     }
+}
+
+/// Rounds of the programs of which all images are explored: more in long runs.
+fn few() -> u32 {
+    2 * deep()
+}
+
+/// Cuts a program until no cut leads to a new state, and preempts each of its lives.
+macro_rules! closure {
+    ($program:ident :: $medium:ident, $preemptions:expr) => {{
+        let name = concat!(stringify!($program), "::", stringify!($medium));
+        let s = explore(
+            powerfail::Mapped::<$program::$medium::Fram>::new(BYTES),
+            $program::$medium::life,
+        )
+        .image($program::$medium::image())
+        .world(Seen::default())
+        .name(name)
+        .limit(usize::MAX)
+        .closure()
+        .preemptions($preemptions)
+        .run();
+        assert_eq!(s.sampled, 0, "a state is left out: {s}");
+        assert!(s.partial || s.depth > 1, "{s}");
+        told(name, s);
+    }};
+}
+
+#[test]
+fn all_images_of_few_messages() {
+    closure!(few_messages::in_order_32, 1);
+    closure!(few_messages::buffered_16, 1);
+}
+
+#[test]
+fn all_images_of_few_units() {
+    closure!(few_units::in_order_32, 1);
+    closure!(few_units::buffered_16, 1);
+}
+
+#[test]
+fn all_images_of_few_locks() {
+    closure!(few_locks::in_order_32, deep());
+    closure!(few_locks::buffered_16, 1);
 }

@@ -93,7 +93,7 @@ impl State {
         let (before, next) = (self.current, self.pick());
         if before != next {
             self.current = next;
-            port.switch(before.map(usize::from), next.map(usize::from));
+            port.switch(next.map(usize::from));
         }
     }
 
@@ -308,10 +308,11 @@ pub(crate) fn run<'k, 'm, S: System, R>(
             s.ended |= bit(me);
         }
         s.ready &= !bit(me);
+        port.ended(me);
         s.current = None;
         s.reschedule(port);
         if s.current.is_none() {
-            port.switch(None, None);
+            port.switch(None);
         }
     });
 }

@@ -131,6 +131,10 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
         if job.case.interrupts && explored.failures == 0 {
             explored.masked = interrupts::masked(&mut **m, &job.case)?;
         }
+        let is_figure = MASKED.iter().any(|m| belongs(job, m.0));
+        if job.case.preempts && is_figure && explored.failures == 0 {
+            explored.masked = preempt::masked(&mut **m, &job.case)?;
+        }
         explored
     };
     let mut explored = explored;
@@ -184,8 +188,18 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
 }
 
 /// Groups whose figures also have keys of their own, which begin with the group's name: threads
-/// that share a pool, and programs whose region is mirrored to a medium.
+/// that share a pool, programs whose region is mirrored to a medium, and threads of the kernel.
 const APART: [&str; 3] = ["threads", "mirror", "rtos"];
+
+/// Whether a scenario's figures belong to those of a group. The kernel's scenarios of threads have
+/// several groups: an MSP430 has room for one of them in an image.
+fn belongs(job: &Job, group: &str) -> bool {
+    let own = job.source.group == group;
+    own || group == "rtos" && job.case.preempts && job.source.group.starts_with("rtos-")
+}
+
+/// Groups of whose masked sections the longest one is a figure, and its name.
+const MASKED: [(&str, &str); 2] = [("heap-interrupt", "heap_masked"), ("rtos", "rtos_masked")];
 
 /// The figures of a campaign: key and number.
 pub type Figures = BTreeMap<String, f64>;
@@ -224,7 +238,7 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             put("checkpoint.failures", captured(|e| e.failures));
         }
         for group in APART {
-            let own = mine.iter().filter(|j| j.0.source.group == group);
+            let own = mine.iter().filter(|j| belongs(&j.0, group));
             let own: Vec<_> = own.map(|j| &j.1.explored).collect();
             let of = |f: fn(&Explored) -> u64| own.iter().map(|e| f(e)).sum::<u64>() as f64;
             if of(|e| e.cuts) > 0.0 {
@@ -256,10 +270,12 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             let worst = out.entry(key).or_default();
             *worst = worst.max(f64::from(j.1.explored.stack));
         }
-        let heap = mine.iter().filter(|j| j.0.source.group == "heap-interrupt");
-        if let Some(longest) = heap.map(|j| j.1.explored.masked).max() {
-            let key = format!("machine.{name}.heap_masked.instructions");
-            out.insert(key, longest as f64);
+        for (group, key) in MASKED {
+            let own = mine.iter().filter(|j| belongs(&j.0, group));
+            if let Some(longest) = own.map(|j| j.1.explored.masked).max() {
+                let key = format!("machine.{name}.{key}.instructions");
+                out.insert(key, longest as f64);
+            }
         }
         let costs = mine
             .iter()

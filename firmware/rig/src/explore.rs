@@ -98,9 +98,10 @@ pub struct Limits {
 
 impl Limits {
     /// Of `all` instants at which an interrupt would come: one in how many comes, and the number of
-    /// the first one. Without a given depth all come. With a sample each run has other ones.
-    pub fn spread(&self, all: u64) -> (u64, u64) {
-        let every = |most: u64| all.div_ceil(most).max(1);
+    /// the first one. Without a given depth all come. With a sample each run has other ones. `few`
+    /// scenarios share what one alone would have.
+    pub fn spread(&self, all: u64, few: u64) -> (u64, u64) {
+        let every = |most: u64| all.div_ceil(most / few.max(1)).max(1);
         match (self.depth, self.sample) {
             (None, _) => (1, 0),
             (Some(_), None) => (every(INSTANTS), 0),
@@ -613,11 +614,12 @@ mod tests {
             most: 1,
             sample,
         };
-        assert_eq!(limits(None, None).spread(5_000), (1, 0));
-        assert_eq!(limits(Some(2), None).spread(5 * INSTANTS), (5, 0));
+        assert_eq!(limits(None, None).spread(5_000, 5), (1, 0));
+        assert_eq!(limits(Some(2), None).spread(5 * INSTANTS, 1), (5, 0));
         let all = 5 * INSTANTS_SAMPLED;
-        assert_eq!(limits(Some(2), Some(3)).spread(all), (5, 3));
-        assert_eq!(limits(Some(2), Some(9)).spread(all), (5, 4));
-        assert_eq!(limits(Some(2), Some(9)).spread(1), (1, 0));
+        assert_eq!(limits(Some(2), Some(3)).spread(all, 1), (5, 3));
+        assert_eq!(limits(Some(2), Some(9)).spread(all, 1), (5, 4));
+        assert_eq!(limits(Some(2), Some(9)).spread(all, 4), (20, 9));
+        assert_eq!(limits(Some(2), Some(9)).spread(1, 1), (1, 0));
     }
 }

@@ -39,7 +39,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
     let limit = 4 * ran.instructions + 10_000;
     let all = taken(m, &boot(0, limit, true), &log);
     out.masked = longest(&all);
-    let (every, first) = reach.spread(all.len() as u64);
+    let (every, first) = reach.spread(all.len() as u64, 1);
     let clock = Stopwatch::start();
     let (mut seen, mut saved) = (HashSet::new(), 0u64);
     for at in (all.into_iter().skip(first as usize)).step_by(every as usize) {
@@ -116,15 +116,20 @@ pub fn masked(m: &mut dyn Machine, case: &Case) -> Result<u64> {
 /// After how many instructions of this boot an interrupt would be taken and do something. The log
 /// is the boot's.
 fn taken(m: &mut dyn Machine, boot: &Boot<'_>, log: &Log) -> Vec<u64> {
-    let mut all = m.interruptible(boot);
-    if let Some((first, last)) = open(log) {
-        all.retain(|at| (first..=last).contains(at));
-    }
+    let mut all = m.interruptible(boot, &[], &mut Log::default());
+    while_open(&mut all, log);
     all
 }
 
+/// Leaves those at which an interrupt does something.
+pub(crate) fn while_open(taken: &mut Vec<u64>, log: &Log) {
+    if let Some((first, last)) = open(log) {
+        taken.retain(|at| (first..=last).contains(at));
+    }
+}
+
 /// The most instructions between two at which an interrupt would be taken.
-fn longest(taken: &[u64]) -> u64 {
+pub(crate) fn longest(taken: &[u64]) -> u64 {
     let apart = taken.windows(2).map(|w| w[1] - w[0] - 1);
     apart.max().unwrap_or(0)
 }

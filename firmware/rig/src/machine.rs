@@ -43,8 +43,9 @@ pub trait Machine {
         Vec::new()
     }
 
-    /// After how many instructions of this boot an interrupt would be taken.
-    fn interruptible(&mut self, boot: &Boot<'_>) -> Vec<u64>;
+    /// As [`Machine::preempted`]. After how many instructions of this boot an interrupt would be
+    /// taken, because none is masked there.
+    fn interruptible(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Vec<u64>;
 
     /// What the memory holds now.
     fn state(&self, into: &mut State);

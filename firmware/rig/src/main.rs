@@ -333,8 +333,12 @@ fn all(a: &Args) -> Result<bool> {
             &mut *j.source.machine()?,
             &j.case,
             (program, &j.source.path),
-            // The kernel's handler picks the next thread.
-            if j.source.group == "rtos" { 4 } else { 1 },
+            match &*j.source.group {
+                // The kernel's handler picks the next thread. This one sends, too.
+                "rtos-posts" => 8,
+                group if group.starts_with("rtos") => 4,
+                _ => 1,
+            },
         )? {
             Ok(done) => {
                 println!("{name}: {done}");

@@ -30,6 +30,8 @@ pub struct Msp430 {
     garbage: Garbage,
     /// Bytes at the start of RAM that hold static variables.
     statics: usize,
+    /// After how many instructions an interrupt would be taken, if that is asked for.
+    open: Option<Vec<u64>>,
 }
 
 impl Msp430 {
@@ -53,6 +55,7 @@ impl Msp430 {
             cpu,
             garbage: Garbage::default(),
             statics,
+            open: None,
         })
     }
 }
@@ -170,20 +173,14 @@ impl Machine for Msp430 {
         self.run(&detailed, instants, Cpu::timer_compares, log)
     }
 
-    fn interruptible(&mut self, boot: &Boot<'_>) -> Vec<u64> {
-        let mut log = Log::default();
-        self.reset(boot);
-        let mut watch = Watch::new(&mut log, false);
-        let mut all = Vec::new();
-        while self.cpu.instructions < boot.limit {
-            if self.cpu.regs[SR] & flag::GIE != 0 {
-                all.push(self.cpu.instructions);
-            }
-            if self.cpu.run(1, &mut watch) != Stop::Limit {
-                break;
-            }
-        }
-        all
+    fn interruptible(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Vec<u64> {
+        let detailed = Boot {
+            detail: true,
+            ..*boot
+        };
+        self.open = Some(Vec::new());
+        self.run(&detailed, instants, Cpu::timer_compares, log);
+        self.open.take().unwrap_or_default()
     }
 
     fn state(&self, into: &mut State) {
@@ -244,7 +241,20 @@ impl Msp430 {
             let until = instants
                 .peek()
                 .map_or(boot.limit, |at| boot.limit.min(**at));
-            let stop = cpu.run(until.saturating_sub(cpu.instructions), &mut watch);
+            let mut stop;
+            loop {
+                let mut at_once = until.saturating_sub(cpu.instructions);
+                if let Some(open) = &mut self.open {
+                    at_once = at_once.min(1);
+                    if cpu.regs[SR] & flag::GIE != 0 {
+                        open.push(cpu.instructions);
+                    }
+                }
+                stop = cpu.run(at_once, &mut watch);
+                if stop != Stop::Limit || cpu.instructions >= until {
+                    break;
+                }
+            }
             let wakes = stop == Stop::Off && cpu.regs[SR] & flag::GIE != 0;
             let next = stop == Stop::Limit && cpu.instructions < boot.limit || wakes;
             if !next || instants.next().is_none() {

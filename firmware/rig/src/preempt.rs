@@ -12,11 +12,12 @@
 //! is booted, if it is new.
 
 use crate::explore::{Case, Explored, Failure, Limits, Why, differ, wrong};
-use crate::interrupts::{judge, open};
+use crate::interrupts::{judge, longest, open, while_open};
 use crate::machine::{Boot, Machine};
 use crate::state::{Log, mix};
 use crate::time::Stopwatch;
 use anyhow::{Result, bail};
+use relume_suite::abi::{FINISHED, cell};
 use std::collections::HashSet;
 
 /// One run in this many is made twice, with other garbage.
@@ -24,6 +25,8 @@ const TWICE: u64 = 8;
 /// The second interrupt comes at most so many instructions after the first one. That is twice what
 /// the handlers of one take, so that half of them come in a handler.
 const APART: u64 = 96;
+/// Runs in which the masked sections are measured, where only costs are asked for.
+const SOME: u64 = 150;
 
 /// Explores one scenario of several threads. Its cuts are those at stores after the first
 /// interrupt: up to there the runs are the same.
@@ -54,7 +57,12 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
             case.name
         );
     };
-    let (every, skipped) = reach.spread(last - first);
+    // A planted bug needs the right one.
+    let few = match (reach.depth, reach.first_only) {
+        (Some(_), false) => u64::from(case.sample).max(1),
+        _ => 1,
+    };
+    let (every, skipped) = reach.spread(last - first, few);
     let clock = Stopwatch::start();
     let mut seen = HashSet::new();
     let mut switched = 0;
@@ -70,8 +78,10 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
             out.stack = out.stack.max(ran.stack.unwrap_or(0));
             let mut why = wrong(case, &blank, &log, &now, &ran);
             if why.is_none() && out.boots % TWICE == 1 {
-                m.preempted(&boot(2 + seed, limit), &instants, &mut other);
+                let mut taken = m.interruptible(&boot(2 + seed, limit), &instants, &mut other);
                 why = differ(&log, &other).map(Why::Garbage);
+                while_open(&mut taken, &other);
+                out.masked = out.masked.max(longest(&taken));
             }
             if let Some(why) = why {
                 out.uncut += 1;
@@ -109,6 +119,38 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
     }
     out.closed = every == 1;
     Ok(out)
+}
+
+/// The longest run of instructions in which this scenario masks interrupts: in [`SOME`] of its runs
+/// with two interrupts, which are the same in each exploration. It is not explored.
+///
+/// **Errors**: a run does not come to its end.
+pub fn masked(m: &mut dyn Machine, case: &Case) -> Result<u64> {
+    let blank = case.blank();
+    let boot = Boot {
+        state: &blank,
+        seed: 0,
+        limit: 20_000_000,
+        detail: true,
+    };
+    let (mut log, mut now, mut most) = (Log::default(), blank.clone(), 0);
+    m.preempted(&boot, &[], &mut log);
+    let Some((first, last)) = open(&log) else {
+        bail!("{}: no interrupt switches threads", case.name);
+    };
+    for i in 0..SOME {
+        let at = first + 1 + (last - first) * i / SOME;
+        let instants = [at, at + 1 + mix(at) % APART];
+        let mut taken = m.interruptible(&boot, &instants, &mut log);
+        m.state(&mut now);
+        let ended = now.read_cell(cell::STATUS) == FINISHED;
+        if !ended {
+            bail!("{}: it fails after {instants:?} instructions", case.name);
+        }
+        while_open(&mut taken, &log);
+        most = most.max(longest(&taken));
+    }
+    Ok(most)
 }
 
 fn fail(out: &mut Explored, instants: &[u64], cuts: Vec<usize>, why: Why) {

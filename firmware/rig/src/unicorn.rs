@@ -216,13 +216,13 @@ impl<I: Isa> Machine for Emulated<I> {
         trace
     }
 
-    fn interruptible(&mut self, boot: &Boot<'_>) -> Vec<u64> {
+    fn interruptible(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Vec<u64> {
         let boot = &Boot {
             detail: true,
             ..*boot
         };
         let start = self.reset(boot);
-        self.slow.engine.opened(start, boot.limit)
+        self.slow.engine.opened(start, boot.limit, instants, log)
     }
 
     fn state(&self, into: &mut State) {

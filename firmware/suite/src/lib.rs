@@ -20,6 +20,7 @@ pub mod abi;
 pub mod checkpoint;
 pub mod contexts;
 pub mod costs;
+pub mod devices;
 mod flash;
 pub mod heap;
 pub mod heap_costs;
@@ -81,6 +82,8 @@ pub struct Scenario<M: Mapped> {
     /// With interrupts: one interrupt in this many is cut at every store of its handler. The
     /// others are cut only after the handler has saved everything.
     ///
+    /// With several threads: the interrupts of one instruction in this many come.
+    ///
     /// Without interrupts: the boots are long. A boot after the first cut is always cut up to its
     /// first write to a mailbox cell of its own. One boot in this many is also cut up to its next
     /// write there.
@@ -123,6 +126,19 @@ impl<M: Mapped> Scenario<M> {
         Scenario {
             preempts: true,
             ..Self::new(name, bytes, run)
+        }
+    }
+
+    /// The same, where one instruction in so many is enough, unless all are asked for.
+    pub const fn preempted_at_some(
+        name: &'static str,
+        bytes: usize,
+        run: fn(&mut Scene<'_, M>),
+        sample: u16,
+    ) -> Self {
+        Scenario {
+            sample,
+            ..Self::preempted(name, bytes, run)
         }
     }
 
@@ -198,7 +214,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 40] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 45] {
     [
         nvmem::group(),
         tx::group(),
@@ -226,6 +242,10 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 40] {
         switch::group(),
         threads::group(),
         rtos::group(),
+        rtos::events_group(),
+        rtos::timers_group(),
+        rtos::locks_group(),
+        rtos::posts_group(),
         rtos::costs_group(),
         programs::mq_group(),
         programs::em_group(),
@@ -238,6 +258,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 40] {
         programs::stats_group(),
         programs::train_group(),
         programs::ar_group(),
+        devices::costs_group(),
         mirror::group(),
         planted::group(),
     ]

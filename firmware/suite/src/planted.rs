@@ -59,7 +59,7 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 32] = [
+pub const BUGS: [Bug; 36] = [
     Bug {
         number: crate::rtos::REGISTER_LOST,
         group: "rtos",
@@ -81,6 +81,38 @@ pub const BUGS: [Bug; 32] = [
         group: "rtos",
         scenario: "handover",
         what: "a kernel whose critical sections mask the switch, and not the timer",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::rtos::TOLD,
+        group: "rtos-events",
+        scenario: "signals",
+        what: "a thread of the kernel tells of flags before they are set",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::rtos::TOLD,
+        group: "rtos-timers",
+        scenario: "expiries",
+        what: "a daemon tells of an expiry before it has handled it",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::rtos::TOLD,
+        group: "rtos-locks",
+        scenario: "locks",
+        what: "a thread of the kernel tells of the end of a turn before its loop goes on",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::rtos::TOLD,
+        group: "rtos-posts",
+        scenario: "posts",
+        what: "a thread of the kernel tells of a message before it is sent",
         on: &["arm", "riscv", "msp430"],
         both: false,
     },

@@ -17,7 +17,7 @@
 //!
 //! On a host there are no interrupts, and no port: the kernel's own tests run there.
 
-use crate::{Group, Mapped, Scenario};
+use crate::{Group, Mapped, Scenario, Scene};
 
 /// The scenarios of the image `rtos`.
 pub const fn group<M: Mapped>() -> Group<M> {
@@ -25,9 +25,40 @@ pub const fn group<M: Mapped>() -> Group<M> {
         Group {
             name: "rtos",
             primitive: "nv-rtos",
-            scenarios: &[Scenario::preempted("handover", BYTES, machine::handover)],
+            scenarios: &[one("handover", machine::handover)],
         }
     }
+}
+
+/// One of the scenarios, which between them use each kind of object.
+const fn one<M: Mapped>(name: &'static str, run: fn(&mut Scene<'_, M>)) -> Scenario<M> {
+    Scenario::preempted_at_some(name, BYTES, run, KINDS)
+}
+
+macro_rules! groups {
+    ($($(#[$doc:meta])* $group:ident, $name:literal: $scenario:ident;)+) => {$(
+        $(#[$doc])*
+        pub const fn $group<M: Mapped>() -> Group<M> {
+            const {
+                Group {
+                    name: $name,
+                    primitive: "nv-rtos",
+                    scenarios: &[one(stringify!($scenario), $scenario::$scenario)],
+                }
+            }
+        }
+    )+};
+}
+// An MSP430 has room for one of them in an image.
+groups! {
+    /// An event group and notifications.
+    events_group, "rtos-events": signals;
+    /// Timers.
+    timers_group, "rtos-timers": expiries;
+    /// A mutex with data.
+    locks_group, "rtos-locks": locks;
+    /// Messages from a handler.
+    posts_group, "rtos-posts": posts;
 }
 
 /// What the kernel's calls cost.
@@ -50,9 +81,37 @@ pub(crate) const TOLD: u16 = 26;
 pub(crate) const UNMASKED: u16 = 27;
 
 const BYTES: usize = 1024;
+/// The number of these scenarios.
+const KINDS: u16 = 5;
 
 #[cfg(all(target_os = "none", target_abi = "eabihf"))]
 mod costs;
+
+/// One module of scenarios, where there is a port.
+macro_rules! ported {
+    ($($name:ident)+) => {$(
+        #[cfg(any(
+            target_arch = "msp430",
+            all(
+                target_os = "none",
+                any(target_abi = "eabihf", target_arch = "riscv32")
+            )
+        ))]
+        mod $name;
+        #[cfg(not(any(
+            target_arch = "msp430",
+            all(
+                target_os = "none",
+                any(target_abi = "eabihf", target_arch = "riscv32")
+            )
+        )))]
+        mod $name {
+            #[allow(unused_imports)]
+            pub(super) use super::machine::handover as $name;
+        }
+    )+};
+}
+ported! { boot signals expiries locks posts }
 
 /// Where there is a port.
 #[cfg(any(
@@ -63,20 +122,14 @@ mod costs;
     )
 ))]
 mod machine {
+    use super::boot::{Core, Here, Masked, STACK, Stack, run, tell, tick};
     use super::{REGISTER_LOST, TOLD, UNMASKED};
-    use crate::abi::cell;
     use crate::{Mapped, Scene, check, machine, ok};
     use core::arch::asm;
     #[cfg(not(target_arch = "arm"))]
     use core::arch::naked_asm;
     use core::ops::Range;
-    #[cfg(target_arch = "arm")]
-    use nv_rtos::cortex_m::{Cortex as Core, Masked, Stack, systick as tick};
-    #[cfg(target_arch = "msp430")]
-    use nv_rtos::msp430::{Masked, Msp430 as Core, Stack, tick};
     use nv_rtos::pmem_tx::{Preempted, Section};
-    #[cfg(target_arch = "riscv32")]
-    use nv_rtos::riscv::{Hart as Core, Masked, Stack, tick};
     use nv_rtos::{Error, Thread};
 
     /// The mailbox's cells: how many turns of each thread are committed.
@@ -84,8 +137,6 @@ mod machine {
     const RECEIVED: u16 = 1;
     /// How many turns, if nobody asks for more.
     const ROUNDS: u16 = 3;
-
-    type Here = Scene<'static, machine::Model>;
 
     /// The port's section, unless a planted bug wants another one.
     enum Sections {}
@@ -200,16 +251,6 @@ mod machine {
         LAST_TURN && i == u32::from(Here::anywhere().rounds(ROUNDS))
     }
 
-    /// A thread begins a turn: so many are committed.
-    fn tell(of: u16, done: u32) {
-        let scene = Here::anywhere();
-        let (told, done) = (scene.read_cell(of), done as u16);
-        check!(scene, told == done || told + 1 == done);
-        if told != done {
-            scene.write_cell(of, done);
-        }
-    }
-
     fn produce(th: &mut Thread<Plan, u32>, turns: u32) -> Result<(), Error> {
         th.each_step(all(turns), (), |sys, count, i, ()| {
             tell(SENT, i);
@@ -322,15 +363,6 @@ mod machine {
         lost()
     }
 
-    /// Bytes of a thread's stack: handlers run there, too, but not on a Cortex-M.
-    const STACK: usize = if cfg!(target_arch = "arm") {
-        2048
-    } else if cfg!(target_arch = "riscv32") {
-        4096
-    } else {
-        1536
-    };
-
     pub(super) fn handover<M: Mapped>(scene: &mut Scene<'_, M>) {
         let region = scene.region_as::<Fram>();
         let turns = scene.rounds(ROUNDS).into();
@@ -345,25 +377,11 @@ mod machine {
             |th| produce(th, turns),
             |th| consume(th, turns),
         );
-        machine::on_tick(match scene.argument() {
+        let on_tick = match scene.argument() {
             REGISTER_LOST => on_tick_lost,
             _ => on_tick,
-        });
-        // SAFETY: start-up leaves them disabled if there is no timer.
-        #[cfg(target_arch = "riscv32")]
-        unsafe {
-            asm!("csrsi mstatus, 8")
         };
-        // SAFETY: start-up leaves them disabled if there is no timer.
-        #[cfg(target_arch = "msp430")]
-        unsafe {
-            asm!("nop", "eint", "nop")
-        };
-        scene.write_cell(cell::OPEN - cell::OWN, 1);
-        let ran = port.run(&kernel, None);
-        scene.write_cell(cell::OPEN - cell::OWN, 0);
-        check!(scene, ran);
-        check!(scene, (0..2).all(|t| kernel.ended(t) == Some(Ok(()))));
+        run(scene, &kernel, port, on_tick);
         check!(scene, u32::from(scene.read_cell(SENT)) == turns);
         check!(scene, u32::from(scene.read_cell(RECEIVED)) == turns);
     }

@@ -41,8 +41,8 @@ fn heavy(
         let live = th.is_live();
         th.record_with(|| {
             works(t, ticks);
-            // Its record comes, or the cut.
-            w.update(|s| s.maybe = s.long);
+            // Its record comes, or the cut. That of an earlier life did not come.
+            w.update(|s| (s.maybe, s.early) = (s.long, false));
         })?;
         progress.set(progress.get() || live);
         if w.with(|s| s.progress < i) {
@@ -106,6 +106,7 @@ fn one_life(nv: Region<'_, Fram>, w: &World<'_, Seen>) -> bool {
                             w.update(|s| {
                                 s.ended = 0;
                                 s.early = s.parked < s.maybe + 2;
+                                s.parked = 0;
                             });
                         }
                         assert_eq!(kernel.unpark(0, &kit_of_other), Ok(was));

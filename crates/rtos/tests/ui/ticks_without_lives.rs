@@ -1,0 +1,32 @@
+//! Ticks without a number of lives count nothing.
+
+#![allow(unused_imports, dead_code)]
+use nv_rtos::nvmem::InOrder32;
+use nv_rtos::pmem_tx::{Preempted, Section};
+use nv_rtos::{Error, Thread, Until};
+
+enum Masked {}
+// SAFETY: never run.
+unsafe impl Section for Masked {
+    fn with<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}
+type Fram = Preempted<InOrder32, Masked>;
+
+nv_rtos::system! {
+    Plan on Fram;
+    table { bytes: 64, outbox_bytes: 0, seq_bits: 12 }
+    objects { SEM: Semaphore = (0, 3); }
+    threads {
+        a(u32 = 0): 1;
+        b(u32 = 0): 1;
+    }
+    control { ticks: 1000 }
+}
+
+fn boot(region: nv_rtos::nvmem::Region<'_, Fram>) {
+    let _ = Plan::open(region);
+}
+
+fn main() {}
