@@ -1,5 +1,5 @@
-//! Bit counts: a hundred rounds. Each makes an object of six words. For each of six methods one step
-//! appends a zero, and another one adds the ones of fifty integers to it.
+//! Bit counts: a hundred rounds. Each makes an object of six words. For each of six methods one
+//! step appends a zero, and another one adds the ones of fifty integers to it.
 //!
 //! One thread, no objects of the kernel.
 

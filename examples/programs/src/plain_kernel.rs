@@ -356,7 +356,8 @@ impl<'k, 'm, S: System, R> Thread<'k, 'm, S, R> {
         Ok(())
     }
 
-    /// Locks a mutex; waits until no other thread has it. The guard gives it back. **Errors**: none.
+    /// Locks a mutex; waits until no other thread has it. The guard gives it back.
+    /// **Errors**: none.
     pub fn lock<T>(&mut self, mutex: &Mutex<S, T>) -> Result<Guard<'k, 'm, S, T>, Error> {
         mutex.lock(&self.sys);
         Ok(Guard {

@@ -1,5 +1,5 @@
-//! Any of the programs on a host: `programs NAME CUTS EVENTS`. The power fails so many times, in each
-//! life after a random number of events, on average so many.
+//! Any of the programs on a host: `programs NAME CUTS EVENTS`. The power fails so many times, in
+//! each life after a random number of events, on average so many.
 
 use example_programs::cuts::*;
 use std::process::ExitCode;
