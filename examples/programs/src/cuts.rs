@@ -19,7 +19,8 @@ pub trait Program: 'static {
     fn reference() -> [u32; 4];
 
     /// Runs it in RAM without protection, once, and in non-volatile memory with protection. The
-    /// power fails so many times: in each life after a random number of events, on average `events`.
+    /// power fails so many times: in each life after a random number of events, on average
+    /// `events`.
     ///
     /// **Panics**: it finds something else than the reference, or does not come to its end.
     fn cut(cuts: u64, events: u64) -> Summary {

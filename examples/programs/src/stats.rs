@@ -1,6 +1,7 @@
 //! Statistics: a source sends the readings of two sensors to three workers. One estimates how many
 //! different ones there were. One smooths them with a Kalman filter, and finds the trend of the
-//! last five. The third one finds the average of each five. A fifth thread collects the 300 results.
+//! last five. The third one finds the average of each five. A fifth thread collects the 300
+//! results.
 
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::{self, Error, Thread};
