@@ -6,7 +6,7 @@
 //!                yes: lost = lost + 1            join: position + 1, staged with the step
 //!    one store, and a fence behind it            commit, settle
 //!
-//!  | valid, number, value | x N slots | lost |       | position | told |
+//!  | valid, number, value | x N slots     | lost |   | position | told |
 //!    one unit each, settled                            tagged, committed by steps
 //! ```
 //!
@@ -26,7 +26,7 @@ use core::cell::RefCell;
 use core::marker::PhantomData;
 use nv_replay::Step;
 use nv_replay::nvmem::cross::type_hash;
-use nv_replay::nvmem::{Model, Region, Unit, mapped, planted};
+use nv_replay::nvmem::{Model, Region, Unit, Units, planted};
 
 /// A ring for `N` events of one source, a power of two up to 64: an item of
 /// [`open`](crate::open()).
@@ -71,7 +71,9 @@ const POSITION: usize = 0;
 const TOLD: usize = 1;
 
 struct Inner<'m, const N: usize, M> {
-    slots: Region<'m, M>,
+    slots: Units<'m, M, N>,
+    /// How many were lost, modulo 256.
+    losses: Units<'m, M, 1>,
     /// The committed position and count of losses that were told.
     handled: StagedContext<'m, Handled, M>,
     staged: Handled,
@@ -93,39 +95,22 @@ impl<const N: usize, M: Model> Inner<'_, N, M> {
         "a ring has 1, 2, 4, 8, 16, 32 or 64 slots"
     );
 
-    /// The slots and the count of losses.
-    const SLOTS_BYTES: usize = ((N + 1) * M::Unit::BYTES).next_multiple_of(8);
+    /// The slots.
+    const SLOTS_BYTES: usize = (N * M::Unit::BYTES).next_multiple_of(8);
+    /// The count of losses.
+    const LOSSES_BYTES: usize = 8;
 
     fn at(number: u8) -> usize {
-        (number as usize & (N - 1)) * M::Unit::BYTES
+        number as usize & (N - 1)
     }
 
     fn word(number: u8, value: u32) -> u32 {
         (0x80 | u32::from(number)) << Self::VALUE_BITS | value
     }
 
-    #[inline(always)]
-    fn store(&mut self, at: usize, word: u32) -> bool {
-        let stored = if wide::<M>() {
-            self.slots.write_value(at, &word)
-        } else {
-            self.slots.write_value(at, &(word as u16))
-        };
-        mapped::fence::<M>();
-        stored.is_ok()
-    }
-
-    fn load(&self, at: usize) -> u32 {
-        if wide::<M>() {
-            self.slots.read_value::<u32>(at).unwrap_or(0)
-        } else {
-            self.slots.read_value::<u16>(at).unwrap_or(0).into()
-        }
-    }
-
     /// The value of the event of this number, if there is one.
     fn event(&self, number: u8) -> Option<u32> {
-        let word = self.load(Self::at(number));
+        let word = self.slots.load(Self::at(number))?;
         let mut same = word >> Self::VALUE_BITS == u32::from(0x80 | number);
         if planted!("nv-device/old-events-count") {
             same = word >> Self::VALUE_BITS & 0x80 != 0;
@@ -173,21 +158,15 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
             let more = inner.lost.wrapping_sub(handled[TOLD]) < u8::MAX;
             if more && !planted!("nv-device/overflow-not-counted") {
                 inner.lost = inner.lost.wrapping_add(1);
-                inner.store(N * M::Unit::BYTES, inner.lost.into());
+                inner.losses.store(0, inner.lost.into());
             }
             return Posted::Counted;
         }
         let number = inner.head;
-        let stored = inner.store(
-            Inner::<N, M>::at(number),
-            Inner::<N, M>::word(number, value),
-        );
+        let word = Inner::<N, M>::word(number, value);
+        inner.slots.store(Inner::<N, M>::at(number), word);
         inner.head = (number + 1) & NUMBERS;
-        if stored {
-            Posted::Stored
-        } else {
-            Posted::Refused
-        }
+        Posted::Stored
     }
 
     /// How many events wait, apart from what the running step has taken.
@@ -277,28 +256,33 @@ impl<const N: usize> sealed::Sealed for Ring<N> {}
 impl<const N: usize, M: Model> Item<M> for Ring<N> {
     type Initial = ();
     type Open<'m> = Events<'m, N, M>;
-    const BYTES: usize = Inner::<N, M>::SLOTS_BYTES + StagedContext::<Handled, M>::BYTES;
+    const BYTES: usize = Inner::<N, M>::SLOTS_BYTES
+        + Inner::<N, M>::LOSSES_BYTES
+        + StagedContext::<Handled, M>::BYTES;
     const TYPE: u64 = type_hash::<Handled>("device events").rotate_left(N as u32);
 
     fn format<'m>(region: Region<'m, M>, (): ()) -> Option<Events<'m, N, M>> {
         let () = Inner::<N, M>::CHECK;
-        let (mut slots, handled) = region.split_at(Inner::<N, M>::SLOTS_BYTES).ok()?;
+        let (mut slots, rest) = region.split_at(Inner::<N, M>::SLOTS_BYTES).ok()?;
+        let (mut losses, handled) = rest.split_at(Inner::<N, M>::LOSSES_BYTES).ok()?;
         slots.clear();
+        losses.clear();
         let handled = StagedContext::format(handled, [0; 2])?;
-        Some(of(slots, handled))
+        Some(of(Units::new(slots)?, Units::new(losses)?, handled))
     }
 
     fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Option<Events<'m, N, M>> {
         let () = Inner::<N, M>::CHECK;
-        let (slots, handled) = region.split_at(Inner::<N, M>::SLOTS_BYTES).ok()?;
+        let (slots, rest) = region.split_at(Inner::<N, M>::SLOTS_BYTES).ok()?;
+        let (losses, handled) = rest.split_at(Inner::<N, M>::LOSSES_BYTES).ok()?;
         let by: Resolver = by.0;
         let handled = StagedContext::<Handled, M>::recover(handled, by)?;
         if handled.value()[POSITION] > NUMBERS {
             return None;
         }
-        let mut events = of::<N, M>(slots, handled);
+        let mut events = of::<N, M>(Units::new(slots)?, Units::new(losses)?, handled);
         let inner = events.inner.get_mut();
-        inner.lost = u8::try_from(inner.load(N * M::Unit::BYTES)).ok()?;
+        inner.lost = u8::try_from(inner.losses.load(0)?).ok()?;
         for _ in 0..N {
             if inner.event(inner.head).is_none() {
                 break;
@@ -310,11 +294,13 @@ impl<const N: usize, M: Model> Item<M> for Ring<N> {
 }
 
 fn of<'m, const N: usize, M: Model>(
-    slots: Region<'m, M>,
+    slots: Units<'m, M, N>,
+    losses: Units<'m, M, 1>,
     handled: StagedContext<'m, Handled, M>,
 ) -> Events<'m, N, M> {
     let inner = Inner {
         slots,
+        losses,
         staged: *handled.value(),
         head: handled.value()[POSITION],
         handled,
