@@ -138,7 +138,7 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
         let (mut unit, mut cells) = (None, None);
         if size_of::<C>() == 0 {
         } else if one_unit::<M, C>() {
-            let mut first = Units::new(region)?;
+            let first = Units::new(region)?;
             first.store(0, unit_of::<C, M>(value));
             unit = Some(first);
         } else {
@@ -177,7 +177,7 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
     pub(crate) fn save(&mut self, value: C) -> Result<(), TagError> {
         if size_of::<C>() == 0 {
         } else if one_unit::<M, C>() {
-            if let Some(unit) = &mut self.unit {
+            if let Some(unit) = &self.unit {
                 unit.store(0, unit_of::<C, M>(value));
             }
         } else if let Some(cells) = &mut self.cells {

@@ -11,7 +11,7 @@ use crate::region::Region;
 /// # use nvmem::{InOrder32, Region, Units};
 /// # let mut memory = [core::mem::MaybeUninit::new(0u64); 2];
 /// # let region = Region::<InOrder32>::new(&mut memory);
-/// let mut flags = Units::<InOrder32, 3>::new(region).ok_or("the region is too short")?;
+/// let flags = Units::<InOrder32, 3>::new(region).ok_or("the region is too short")?;
 /// flags.store(2, 7);
 /// assert_eq!(flags.load(2), Some(7));
 /// assert_eq!(flags.load(3), None);
@@ -41,11 +41,11 @@ impl<'m, M: Model, const N: usize> Units<'m, M, N> {
     ///
     /// **Power loss**: the old unit or the new one. **Cost**: one store, and a fence.
     #[inline(always)]
-    pub fn store(&mut self, index: usize, value: u32) {
+    pub fn store(&self, index: usize, value: u32) {
         if index >= N {
             return;
         }
-        // SAFETY: invariant "Inside the region": as in `load`.
+        // SAFETY: invariant "Inside the region": as in `load`. Like a `Cell`, this is not `Sync`.
         unsafe { self.0.store(index * M::Unit::BYTES, value) }
         mapped::fence::<M>();
     }
