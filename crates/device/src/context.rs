@@ -19,8 +19,8 @@
 //!   settle     | 0 | after  | after |     after counts, whatever commits
 //! ```
 //!
-//! The settling store has no fence of its own. Its stamp would be misread after the numbers have
-//! come round; before that many other steps commit, and each commit has fences.
+//! The settling store of a cell has no fence of its own. Its stamp would be misread after the
+//! numbers have come round; before that many other steps commit, and each commit has fences.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -298,7 +298,8 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
         // Fails for damage only.
         let _ = match &mut self.form {
             StagedForm::Nothing => Ok(()),
-            StagedForm::Word(words) => words.settle(0, 1, 0),
+            // As `settle`, without a look at the word, which is this step's.
+            StagedForm::Word(words) => words.put_settled(0, state(value)),
             StagedForm::Cell(cells) => cells.settle(0, 1, 0),
         };
     }
