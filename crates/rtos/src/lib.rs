@@ -31,6 +31,7 @@ pub mod cortex_m;
 #[cfg(all(feature = "cortex-m", target_arch = "arm", target_os = "none"))]
 #[allow(unsafe_code)]
 mod cortex_m_switch;
+mod energy;
 mod error;
 #[cfg(feature = "host")]
 #[allow(unsafe_code)]
@@ -72,6 +73,7 @@ mod thread;
 mod timers;
 mod turns;
 
+pub use energy::{Idle, energy};
 pub use error::{OpenError, code};
 pub use kernel::{Isr, Kernel, Sys};
 pub use notify::{wait_notification, wait_notification_timeout};
