@@ -1,6 +1,7 @@
 //! `cargo xtask evaluate`: the figures that the documents show and that CI watches.
 
 mod checkpoint;
+mod devices;
 mod draw;
 mod heap;
 mod holes;
@@ -8,6 +9,7 @@ mod measure;
 mod merge;
 mod mirror;
 mod plot;
+mod programs;
 mod report;
 mod rtos;
 mod threads;
@@ -119,6 +121,18 @@ const ALL: &[Evaluation] = &[
         about: "calls of the kernel on a Cortex-M4: instructions and stores; RAM of a thread; cuts of its threads",
         exact: Some(rtos::exact),
         measure: rtos::all,
+    },
+    Evaluation {
+        name: "programs",
+        about: "whole programs of threads on a Cortex-M4, with and without protection, with cuts, and beside IntOS",
+        exact: Some(programs::exact),
+        measure: programs::all,
+    },
+    Evaluation {
+        name: "device",
+        about: "calls of devices on a Cortex-M4 and an MSP430: instructions, stores, cycles; cuts of programs with drivers",
+        exact: Some(devices::exact),
+        measure: devices::all,
     },
     Evaluation {
         name: "mirror",

@@ -1,5 +1,6 @@
 //! What the calls of the kernel cost on a Cortex-M4, and its threads cut and preempted there.
 
+use super::programs::{self, GROUP as PROGRAM};
 use super::{Figures, Measured, Options};
 use anyhow::{Context, Result, ensure};
 use xtask::project::Project;
@@ -31,8 +32,11 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
         let costs = xtask::machine::costs_of(project, machine, PREEMPTED, step)?;
         figures.insert(masked_key(machine), masked(&costs, machine)?);
     }
-    let costs = xtask::machine::costs_of(project, MACHINE, PROGRAM, step)?;
-    figures.extend(programs(&costs)?);
+    for name in PROGRAMS {
+        let scenario = format!("{PROGRAM}{name}/");
+        let costs = xtask::machine::costs_of(project, MACHINE, &scenario, step)?;
+        figures.extend(programs::figures(&costs, &[name])?);
+    }
     for name in CODE_OF {
         let code = xtask::sizes::program_code(project, name, step)?;
         figures.insert(format!("rtos.{name}.code"), code as f64);
@@ -40,24 +44,10 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     Ok(figures.into())
 }
 
-/// How the groups of whole programs begin, and which of them there are.
-const PROGRAM: &str = "program-";
+/// The programs of which this evaluation has figures, too; all are in [`programs`].
 const PROGRAMS: [&str; 2] = ["mq", "em"];
 /// Those whose code is measured, too.
 const CODE_OF: [&str; 1] = ["mq"];
-/// Figure of a program, and what the rig calls it.
-const OF_PROGRAM: [(&str, &str); 9] = [
-    ("instructions", "protected.instructions"),
-    ("nvm_bytes", "protected.nvm_bytes"),
-    ("open_instructions", "protected.open_instructions"),
-    ("open_nvm_bytes", "protected.open_nvm_bytes"),
-    ("unprotected_instructions", "unprotected.instructions"),
-    ("unprotected_nvm_bytes", "unprotected.nvm_bytes"),
-    ("volatile_instructions", "volatile.instructions"),
-    ("volatile_nvm_bytes", "volatile.nvm_bytes"),
-    ("identical", "identical"),
-];
-
 /// The scenarios of threads of the kernel that are preempted and cut: of several groups, and whole
 /// programs.
 const PREEMPTED: &str = "rtos";
@@ -122,20 +112,6 @@ fn masked(costs: &Figures, machine: &str) -> Result<f64> {
     Ok(found)
 }
 
-/// The figures of the programs.
-fn programs(costs: &Figures) -> Result<Figures> {
-    let mut out = Figures::new();
-    for name in PROGRAMS {
-        for (figure, of_rig) in OF_PROGRAM {
-            let key = format!("machine.{MACHINE}.program_{name}.{of_rig}");
-            let found = costs.get(&key).copied();
-            let found = found.with_context(|| format!("no figure {key}"))?;
-            out.insert(format!("rtos.{name}.{figure}"), found);
-        }
-    }
-    Ok(out)
-}
-
 /// The figures of the calls.
 fn calls(costs: &Figures) -> Result<Figures> {
     let of = |key: String| {
@@ -161,16 +137,6 @@ fn calls(costs: &Figures) -> Result<Figures> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_without_a_figure_is_an_error() {
-        let key = |name: &str, of: &str| format!("machine.arm.program_{name}.{of}");
-        let each = |name| OF_PROGRAM.map(|(_, of)| (key(name, of), 7.0));
-        let mut costs: Figures = PROGRAMS.into_iter().flat_map(each).collect();
-        assert_eq!(programs(&costs).unwrap()["rtos.em.nvm_bytes"], 7.0);
-        costs.remove(&key("mq", "identical"));
-        assert!(programs(&costs).is_err());
-    }
 
     #[test]
     fn a_kernel_that_masks_nothing_is_an_error() {

@@ -34,6 +34,10 @@ enum Demo {
     Checkpoint(Checkpoint),
     /// Runs a node of three async tasks under embassy, on flash (nv-replay and nv-mirror)
     Async(Node),
+    /// Runs a sensor node with unmodified drivers on harvested energy (nv-device)
+    Node(Wsn),
+    /// Loads temperatures into a table by a pipeline of five threads (nv-rtos)
+    Rtos(Pipeline),
 }
 
 /// Where an example writes its figures.
@@ -107,6 +111,36 @@ struct Node {
     plot: Option<PathBuf>,
 }
 
+#[derive(clap::Args)]
+struct Wsn {
+    /// Seed of the generated trace of energy
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Instead of the trace: every life lasts so many milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    on_time: Option<u32>,
+    #[command(flatten)]
+    json: Json,
+    /// Draw the lives, with what they did
+    #[arg(long, value_name = "SVG")]
+    plot: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct Pipeline {
+    /// What the sensors read: hour,tenths_f; the file of examples/logger if not given
+    #[arg(long, value_name = "CSV")]
+    data: Option<PathBuf>,
+    /// Records, each of two hours
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4000))]
+    rounds: Option<u32>,
+    #[command(flatten)]
+    json: Json,
+    /// Draw how far each thread was, with the cuts marked
+    #[arg(long, value_name = "SVG")]
+    plot: Option<PathBuf>,
+}
+
 /// The command line of an example.
 #[derive(Default)]
 struct Line(Vec<OsString>);
@@ -161,16 +195,41 @@ impl Node {
     }
 }
 
+impl Wsn {
+    fn line(self) -> Line {
+        Line::default()
+            .with("--seed", self.seed.map(|n| n.to_string()))
+            .with("--on-time", self.on_time.map(|n| n.to_string()))
+            .with("--json", self.json.json)
+            .with("--plot", self.plot)
+    }
+}
+
+impl Pipeline {
+    fn line(self) -> Line {
+        Line::default()
+            .with("--data", self.data)
+            .with("--rounds", self.rounds.map(|n| n.to_string()))
+            .with("--json", self.json.json)
+            .with("--plot", self.plot)
+    }
+}
+
 /// Folder, package and program of an example.
 const ACTIVITY: [&str; 3] = ["examples/activity", "example-activity", "activity"];
 const NODE: [&str; 3] = ["examples/node", "example-node", "node"];
+const WSN: [&str; 3] = ["examples/wsn", "example-wsn", "wsn"];
 const LOGGER: [&str; 3] = ["examples/logger", "example-logger", "logger"];
+
+const PIPELINE: [&str; 3] = ["examples/pipeline", "example-pipeline", "pipeline"];
 
 pub fn run(a: Args) -> Result<()> {
     match a.demo.unwrap_or(Demo::Activity(a.activity)) {
         Demo::Activity(a) => start(ACTIVITY, a.line()),
         Demo::Heap(a) => start(LOGGER, a.line()),
         Demo::Async(a) => start(NODE, a.line()),
+        Demo::Node(a) => start(WSN, a.line()),
+        Demo::Rtos(a) => start(PIPELINE, a.line()),
         Demo::Checkpoint(a) => checkpoint::run(&Project::load()?, &a.line().0),
     }
 }
@@ -192,12 +251,15 @@ fn start([folder, package, program]: [&str; 3], line: Line) -> Result<()> {
     std::process::exit(status.code().unwrap_or(1));
 }
 
-/// The step of `cargo xtask ci`: the tasks, a short run of them, and the checkpoints. The other
-/// examples have tests that run them.
+/// The step of `cargo xtask ci`: the tasks and the threads, a short run of each, and the
+/// checkpoints. The other examples have tests that run them.
 pub fn check(project: &Project, s: &Step) -> Result<Outcome> {
-    let tasks = node(project, s)?;
+    let tasks = short(project, NODE, "--windows=300", "async_demo", s)?;
+    let threads = short(project, PIPELINE, "--rounds=150", "rtos_demo", s)?;
     Ok(match checkpoint::check(project, s)? {
-        Outcome::Passed(said) => Outcome::Passed(format!("{tasks}; {said}")),
+        Outcome::Passed(said) => Outcome::Passed(format!(
+            "three async tasks, {tasks} cuts, five threads, {threads} cuts, identical; {said}"
+        )),
         skipped => skipped,
     })
 }
@@ -205,27 +267,33 @@ pub fn check(project: &Project, s: &Step) -> Result<Outcome> {
 /// Cuts that CI must see.
 const CUTS: f64 = 300.0;
 
-fn node(project: &Project, s: &Step) -> Result<String> {
-    let json = project.target.join("xtask/demo-async.json");
+/// Runs an example, and returns how often the power was cut.
+///
+/// **Errors**: too rarely, or a run with cuts was another one.
+fn short(
+    project: &Project,
+    [_, package, program]: [&str; 3],
+    length: &str,
+    key: &str,
+    s: &Step,
+) -> Result<f64> {
+    let json = project.target.join(format!("xtask/{key}.json"));
     let _ = std::fs::remove_file(&json);
     let mut c = cargo();
     c.current_dir(&project.root)
-        .args(["run", "--release", "--quiet", "--package", NODE[1]])
-        .args(["--bin", NODE[2], "--", "--windows=300", "--json"])
+        .args(["run", "--release", "--quiet", "--package", package])
+        .args(["--bin", program, "--", length, "--json"])
         .arg(&json);
     s.run(c)?;
     let figures = crate::figures::read(&json)?;
-    let of = |key: &str| {
-        let key = format!("async_demo.{key}");
-        figures
-            .get(&key)
-            .copied()
-            .with_context(|| format!("no {key}"))
+    let of = |name: &str| {
+        let found = figures.get(&format!("{key}.{name}")).copied();
+        found.with_context(|| format!("no {key}.{name}"))
     };
     let cuts = of("cuts")?;
     ensure!(cuts >= CUTS, "{cuts} cuts, at least {CUTS} are required");
     ensure!(of("identical")? == 1.0, "a run with cuts differs");
-    Ok(format!("three async tasks, {cuts} cuts, identical"))
+    Ok(cuts)
 }
 
 #[cfg(test)]
@@ -277,9 +345,17 @@ mod tests {
             panic!("not checkpoints");
         };
         assert_eq!(c.line().0, ["--queens", "8"]);
+        let Some(Demo::Node(n)) = parse("node --on-time 42 --seed 3").unwrap().demo else {
+            panic!("not the node");
+        };
+        assert_eq!(n.line().0, ["--seed", "3", "--on-time", "42"]);
         let Some(Demo::Async(a)) = parse("async --windows 9 --plot a.svg").unwrap().demo else {
             panic!("not the tasks");
         };
         assert_eq!(a.line().0, ["--windows", "9", "--plot", "a.svg"]);
+        let Some(Demo::Rtos(a)) = parse("rtos --rounds 9 --data a.csv").unwrap().demo else {
+            panic!("not the threads");
+        };
+        assert_eq!(a.line().0, ["--data", "a.csv", "--rounds", "9"]);
     }
 }

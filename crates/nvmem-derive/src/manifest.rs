@@ -18,13 +18,14 @@ use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
 /// The crates that re-export `nvmem` under that name.
-const FACADES: [&str; 6] = [
+const FACADES: [&str; 7] = [
     "pmem-tx",
     "nv-replay",
     "nvlist",
     "vnv-heap",
     "checkpoint",
     "nv-rtos",
+    "nv-device",
 ];
 
 /// Where the program finds `package`: the name of the crate, and whether it re-exports `nvmem`.
@@ -383,6 +384,7 @@ mod tests {
                 direct("memory"),
             ),
             ("[dependencies]\npmem-tx = '0.1'", through("pmem_tx")),
+            ("[dependencies]\nnv-device = '0.1'", through("nv_device")),
             (
                 "[dependencies]\nnv-replay = '0.1'\nserde = '1'",
                 through("nv_replay"),

@@ -77,6 +77,10 @@ impl<M: Model> Core<'_, M> {
         mut from: usize,
         mut to: usize,
     ) -> Result<(), JournalOverflow> {
+        let most = Undo::max_units(Self::UNIT) * Self::UNIT;
+        if s.count.get() == 0 && to - from <= most {
+            return self.log_entry(s, from, to - from);
+        }
         // Trim covered units at both ends, and start over after each trim, until no entry covers an
         // end.
         let mut i = s.base.get();
@@ -93,7 +97,7 @@ impl<M: Model> Core<'_, M> {
             i = s.base.get();
         }
         while from < to {
-            let bytes = (to - from).min(Undo::max_units(Self::UNIT) * Self::UNIT);
+            let bytes = (to - from).min(most);
             self.log_entry(s, from, bytes)?;
             from += bytes;
         }

@@ -1013,6 +1013,7 @@ macro_rules! contexts {
     )*};
 }
 contexts! {
+    1: A 0 a;
     2: A 0 a, B 1 b;
     3: A 0 a, B 1 b, C 2 c;
     4: A 0 a, B 1 b, C 2 c, D 3 d;

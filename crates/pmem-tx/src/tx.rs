@@ -331,7 +331,19 @@ impl<'a, 'p, U: Persist, M: Model> FieldSlot<'a, 'p, U, M> {
     }
 }
 
-impl<'p, T: Persist, const N: usize, M: Model> FieldSlot<'_, 'p, [T; N], M> {
+impl<'a, 'p, T: Persist, const N: usize, M: Model> FieldSlot<'a, 'p, [T; N], M> {
+    /// The slot of an element, to follow handles in it without logging it. **Cost**: 0 stores.
+    /// **Errors**: [`Error::Index`].
+    #[inline]
+    pub fn into_at(self, i: usize) -> Result<FieldSlot<'a, 'p, T, M>, Error> {
+        if i >= N {
+            return Err(Error::Index { index: i, len: N });
+        }
+        // SAFETY: invariant "Sole owner": an element of the field, whose slot is consumed; `i` is
+        // less than `N`.
+        Ok(unsafe { FieldSlot::new(self.at.cast::<T>().add(i), self.tx) })
+    }
+
     /// Borrows an element to read it. **Errors**: [`Error::Index`].
     #[inline]
     pub fn at(&self, i: usize) -> Result<&T, Error> {

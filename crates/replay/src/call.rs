@@ -61,7 +61,7 @@ use crate::join::{Commit, Committed, commit_joined, no_join, no_join_of};
 use crate::open::{Replay, StopOnUnwind};
 use crate::outbox::{AnyOutlet, KeepAll, OutboxAction, Outlet, Port, Queue};
 use crate::signature::{Name, args_hash, call_hash, kind};
-use crate::table::{CallKind, Cursor, HeaderWords, RecordView, Table, UnitWriter};
+use crate::table::{CallKind, CommitWord, Cursor, HeaderWords, RecordView, Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -320,7 +320,7 @@ where
         &mut self,
         args: A,
         body: StepBody<R, M, A, O>,
-        join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+        join: impl for<'c> FnMut(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>,
     ) -> Result<O, StepError<A>>
     where
         O: for<'p> Ret<In<'p> = O>,
@@ -335,7 +335,7 @@ where
         name: Name,
         args: A,
         body: StepBody<R, M, A, O>,
-        join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+        join: impl for<'c> FnMut(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>,
     ) -> Result<O, StepError<A>>
     where
         O: for<'p> Ret<In<'p> = O>,
@@ -427,7 +427,7 @@ where
         self,
         args: A,
         body: StepBody<R, M, A, O>,
-        join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+        join: impl for<'c> FnMut(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>,
     ) -> Result<O, StepError<A>>
     where
         O: for<'p> Ret<In<'p> = O>,
@@ -535,7 +535,7 @@ where
                 return Ok(o);
             }
             if !CallSignature::<A, O, M>::HEADER_ONLY {
-                return self.call_slow(id, args, &body, no_join_of::<O>());
+                return self.call_slow(id, args, &body, no_join_of::<O, M>());
             }
             if let Err(error) = self.execute::<A, O, F>(id, &args, &body) {
                 return Err(StepError { error, args });
@@ -586,7 +586,7 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, pmem_tx::Error>,
-        J: for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+        J: for<'c> FnMut(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>,
     {
         let session = self.pool.session();
         let refused = if A::OWNED > MOST_HANDLES {
@@ -662,7 +662,7 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, pmem_tx::Error>,
-        J: for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
+        J: for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
     {
         let shape = const { &CallSignature::<A, O, M>::SHAPE };
         let header = Table::<M>::header(shape.header, job.id);
@@ -739,22 +739,22 @@ where
         &mut self,
         end: usize,
         header: u32,
-        join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
+        join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
     ) -> Result<(), Error> {
         let at = self.cursor.at;
-        let seq = self.commit_by(join, |table, seq| table.commit_record(at, end, seq, header))?;
+        let seq = self.commit_by(join, |table, seq| table.record_word(at, end, seq, header))?;
         self.recorded(at, seq)
     }
 
-    /// Commits the transaction that runs together with a join: `word` stores the commit word of the
+    /// Commits the transaction that runs together with a join: `word` makes the commit word of the
     /// number that it gets. Returns the number.
     ///
     /// **Errors**: that of the body or of the join. The transaction is undone.
     #[inline(always)]
     pub(crate) fn commit_by(
         &mut self,
-        join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
-        word: impl Fn(&Table<'m, M>, u32),
+        join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
+        word: impl Fn(&Table<'_, M>, u32) -> CommitWord,
     ) -> Result<u32, Error> {
         let context = self.pool.context();
         let seq = context.next_seq();
@@ -766,9 +766,7 @@ where
             cursor: &mut self.cursor,
             area_end: self.table.area_end,
         };
-        let (table, queue) = (&self.table, &self.queue);
-        let stage = || queue.stage(table, seq);
-        let r = commit_joined(open, seq, stage, &stored, join, || word(table, seq));
+        let r = commit_joined(open, &self.table, &self.queue, &stored, join, word);
         guard.disarm();
         r.map(|()| seq)
     }
@@ -929,7 +927,10 @@ where
 }
 
 /// Makes the compiler infer the closure's higher-ranked lifetime.
-pub(crate) fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> F {
+pub(crate) fn joins<M: Model, F>(f: F) -> F
+where
+    F: for<'c> FnMut(Commit<'c, M>) -> Result<Committed<'c>, Error>,
+{
     f
 }
 

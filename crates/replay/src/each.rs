@@ -31,7 +31,7 @@ use crate::error::{Error, Mismatch};
 use crate::open::Replay;
 use crate::outbox::{AnyOutlet, Outlet};
 use crate::signature::{Name, kind, loop_args_hash, loop_hash};
-use crate::table::{CallKind, Cursor, STATE, State, Table};
+use crate::table::{CallKind, CommitWord, Cursor, STATE, State, Table};
 use core::convert::Infallible;
 use core::ops::Range;
 use nvmem::cross::Share;
@@ -514,6 +514,13 @@ impl Loop {
     pub fn write_next<M: Model>(&self, table: &Table<'_, M>, seq: u32) {
         let at = self.payload - Table::<M>::STATE;
         table.write_next_state(at, Self::bits(seq, !self.running), self.iteration)
+    }
+
+    /// The word that commits it, for who stores it himself.
+    #[inline(always)]
+    pub fn next_word<M: Model>(&self, table: &Table<'_, M>, seq: u32) -> CommitWord {
+        let at = self.payload - Table::<M>::STATE;
+        table.next_state_word(at, Self::bits(seq, !self.running), self.iteration)
     }
 
     /// The position before the first record of an iteration.

@@ -12,91 +12,95 @@
 
 use crate::error::{Error, OpenFailure};
 use crate::open;
+use crate::outbox::Queue;
+use crate::table::{CommitWord, Table};
 use core::cell::Cell;
 use core::marker::PhantomData;
-use nvmem::{Model, Region, planted};
-use pmem_tx::Open;
+use nvmem::{InOrder32, Model, Region, planted};
+use pmem_tx::{Open, Ready};
 
 /// An invariant lifetime: ties a [`Committed`] to the [`Commit`] that made it.
 type Brand<'c> = PhantomData<fn(&'c ()) -> &'c ()>;
 
-/// A step that is prepared: only its commit store is missing.
-pub struct Commit<'c> {
-    pub(crate) number: u32,
-    pub(crate) store: &'c mut dyn FnMut(),
-    pub(crate) _brand: Brand<'c>,
+/// A step that is prepared: only its commit store is missing. If it is dropped without it, the step
+/// is undone.
+pub struct Commit<'c, M: Model = InOrder32> {
+    ready: Ready<'c, M>,
+    table: &'c Table<'c, M>,
+    word: CommitWord,
+    stored: &'c Cell<bool>,
+    _brand: Brand<'c>,
 }
 
 /// Proof that the step is committed.
 #[must_use = "who joins a step gives this back"]
 pub struct Committed<'c>(Brand<'c>);
 
-impl<'c> Commit<'c> {
+impl<'c, M: Model> Commit<'c, M> {
     /// The sequence number of the step's commit. Work staged with this number takes effect if and
     /// only if [`last_committed`] returns it after a cut.
+    #[inline(always)]
     pub fn number(&self) -> u32 {
-        self.number
+        self.ready.seq()
     }
 
     /// Commits the step and the work staged with its number.
     ///
     /// **Power loss**: before the store nothing of it happened, after it all of it. **Cost**: one
     /// store, and a fence before and after it.
+    #[inline(always)]
     pub fn store(self) -> Committed<'c> {
-        (self.store)();
+        self.table.store_commit_word(self.word);
+        self.ready.committed();
+        self.stored.set(true);
         Committed(PhantomData)
     }
 }
 
 /// The type of a join that is not there.
-type NoJoin = for<'c> fn(Commit<'c>) -> Result<Committed<'c>, Error>;
+type NoJoin<M> = for<'c> fn(Commit<'c, M>) -> Result<Committed<'c>, Error>;
 
 /// The type of a join that is not there, and would read a result of type `O`.
-type NoJoinOf<O> = for<'c> fn(&O, Commit<'c>) -> Result<Committed<'c>, Error>;
+type NoJoinOf<O, M> = for<'c> fn(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>;
 
 /// No join.
-pub(crate) fn no_join() -> Option<NoJoin> {
+pub(crate) fn no_join<M: Model>() -> Option<NoJoin<M>> {
     None
 }
 
 /// No join that reads a result of this type.
-pub(crate) fn no_join_of<O>() -> Option<NoJoinOf<O>> {
+pub(crate) fn no_join_of<O, M: Model>() -> Option<NoJoinOf<O, M>> {
     None
 }
 
-/// Commits a step together with what `join` stages. `stage` stages its messages, `word` stores the
-/// commit word, which is `number`, and its fences; `stored` tells that it has done so.
+/// Commits a step together with what `join` stages. `word` prepares the commit word of the number
+/// that it is given; `stored` tells that it is stored.
 ///
 /// **Errors**: that of a join that did not commit. The step is undone.
 #[inline(always)]
 pub(crate) fn commit_joined<M: Model>(
     open: Open<'_, M>,
-    number: u32,
-    stage: impl FnOnce(),
+    table: &Table<'_, M>,
+    queue: &Queue<M>,
     stored: &Cell<bool>,
-    join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
-    word: impl Fn(),
+    join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
+    word: impl Fn(&Table<'_, M>, u32) -> CommitWord,
 ) -> Result<(), Error> {
     let ready = open.prepare();
     ready.announce();
-    let mut ready = Some(ready);
-    stage();
-    let mut store = || {
-        word();
-        if let Some(r) = ready.take() {
-            r.committed();
-        }
-        stored.set(true);
-    };
+    let seq = ready.seq();
+    queue.stage(table, seq);
+    let word = word(table, seq);
     if planted!("nv-replay/committed-before-join") {
-        store();
+        table.store_commit_word(word);
     }
-    let commit = Commit {
-        number,
-        store: &mut store,
+    let joined = join(Commit {
+        ready,
+        table,
+        word,
+        stored,
         _brand: PhantomData,
-    };
-    let joined = join(commit).map(drop);
+    });
     if stored.get() {
         return Ok(());
     }

@@ -137,7 +137,7 @@ where
     /// [`Token::join`].
     #[track_caller]
     #[inline(always)]
-    pub fn each_step_with<K: Token, A: Repeat>(
+    pub fn each_step_with<K: Token<M>, A: Repeat>(
         &mut self,
         token: &K,
         range: Range<u32>,
@@ -155,7 +155,7 @@ where
     /// there.
     #[track_caller]
     #[inline(always)]
-    pub fn forever_step_with<K: Token, A: Repeat>(
+    pub fn forever_step_with<K: Token<M>, A: Repeat>(
         &mut self,
         token: &K,
         args: A,
@@ -197,7 +197,7 @@ where
     }
 
     #[inline(always)]
-    fn steps_with<K: Token, A: Repeat>(
+    fn steps_with<K: Token<M>, A: Repeat>(
         &mut self,
         name: Name,
         token: &K,
@@ -215,7 +215,7 @@ where
     }
 
     #[inline(always)]
-    fn endless_steps_with<K: Token, A: Repeat>(
+    fn endless_steps_with<K: Token<M>, A: Repeat>(
         &mut self,
         name: Name,
         token: &K,
@@ -254,7 +254,7 @@ where
         mut join: Option<J>,
     ) -> Result<(), Error>
     where
-        J: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>,
+        J: for<'c> FnMut(Commit<'c, M>) -> Result<Committed<'c>, Error>,
     {
         let Range { start, end } = range;
         // A handle that a later record gives away comes back without a session. It does not enter.
@@ -367,9 +367,9 @@ where
     fn commit_turn_joined(
         &mut self,
         l: &Loop,
-        join: impl for<'c> FnOnce(Commit<'c>) -> Result<Committed<'c>, Error>,
+        join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
     ) -> Result<(), Error> {
-        let seq = self.commit_by(join, |table, seq| l.write_next(table, seq))?;
+        let seq = self.commit_by(join, |table, seq| l.next_word(table, seq))?;
         self.show_committed(seq)
     }
 }
@@ -401,7 +401,7 @@ where
 
     /// [`Replay::each_step_with`] with this name. **Errors**: as there.
     #[inline(always)]
-    pub fn each_step_with<K: Token, A: Repeat>(
+    pub fn each_step_with<K: Token<M>, A: Repeat>(
         self,
         token: &K,
         range: Range<u32>,
@@ -413,7 +413,7 @@ where
 
     /// [`Replay::forever_step_with`] with this name. **Errors**: as there.
     #[inline(always)]
-    pub fn forever_step_with<K: Token, A: Repeat>(
+    pub fn forever_step_with<K: Token<M>, A: Repeat>(
         self,
         token: &K,
         args: A,

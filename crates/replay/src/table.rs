@@ -60,6 +60,13 @@ use crate::error::ConfigItem;
 use nvmem::superblock::Superblock;
 use nvmem::{InOrder16, InOrder32, Model, Region, Unit, mapped, planted};
 
+/// A word whose store commits: where it goes, as a byte offset, and what it says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommitWord {
+    pub at: usize,
+    pub word: u32,
+}
+
 /// The program's position in the table, as byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
@@ -205,22 +212,34 @@ impl<'m, M: Model> Table<'m, M> {
     /// [`Table::retire_outbox`].
     #[inline(always)]
     pub fn commit_record(&self, at: usize, payload: usize, seq: u32, header: u32) {
-        let header = header | Self::tag(seq);
+        self.store_commit_word(self.record_word(at, payload, seq, header));
+        if planted!("nv-replay/cleared-after-commit") {
+            self.clear_successor(at - Self::UNIT, payload, seq);
+        }
+    }
+
+    /// The commit word of a record. Clears the header behind it, if that would count then.
+    #[inline(always)]
+    pub fn record_word(&self, at: usize, payload: usize, seq: u32, header: u32) -> CommitWord {
         if !planted!("nv-replay/cleared-after-commit") {
             self.clear_successor(at - Self::UNIT, payload, seq);
         }
+        let word = header | Self::tag(seq);
+        CommitWord { at, word }
+    }
+
+    /// Stores a commit word.
+    #[inline(always)]
+    pub fn store_commit_word(&self, CommitWord { at, word }: CommitWord) {
         if !planted!("nv-replay/no-fence-before-header") {
             self.fence();
         }
         if planted!("nv-replay/header-in-two-stores") {
-            self.store(at, header ^ 0xff);
+            self.store(at, word ^ 0xff);
         }
-        self.store(at, header);
+        self.store(at, word);
         if !planted!("nv-replay/no-fence-after-header") {
             self.fence();
-        }
-        if planted!("nv-replay/cleared-after-commit") {
-            self.clear_successor(at - Self::UNIT, payload, seq);
         }
     }
 
@@ -294,17 +313,38 @@ impl<'m, M: Model> Table<'m, M> {
         counter & (Self::LOW >> 1) == 0
     }
 
+    /// The start word of the state behind the one at `at`, for who stores it himself. Stores its
+    /// upper counter.
+    #[inline(always)]
+    pub fn next_state_word(&self, at: usize, mark: u32, counter: u32) -> CommitWord {
+        if Self::carries(counter) {
+            self.store_upper(at, counter);
+        }
+        let word = Self::start_word(mark, counter);
+        CommitWord { at, word }
+    }
+
+    #[inline(always)]
+    fn start_word(mark: u32, counter: u32) -> u32 {
+        mark << Self::COUNTER_BITS | counter & Self::LOW
+    }
+
+    #[inline(always)]
+    fn store_upper(&self, at: usize, counter: u32) {
+        let (to, high) = (at + Self::upper(counter), counter >> Self::COUNTER_BITS);
+        if self.load(to) != high {
+            self.store(to, high);
+        }
+    }
+
     #[inline(always)]
     fn store_state(&self, at: usize, mark: u32, counter: u32, carries: bool) {
-        let start = mark << Self::COUNTER_BITS | counter & Self::LOW;
+        let start = Self::start_word(mark, counter);
         if planted!("nv-replay/start-before-counter") {
             self.store(at, start);
         }
         if carries {
-            let (to, high) = (at + Self::upper(counter), counter >> Self::COUNTER_BITS);
-            if self.load(to) != high {
-                self.store(to, high);
-            }
+            self.store_upper(at, counter);
         }
         if !planted!("nv-replay/no-fence-before-start") {
             self.fence();
@@ -879,7 +919,7 @@ impl ThreadCount {
             tables: (param & 0xff) as usize,
             shared: (param >> 8) as usize,
         };
-        let possible = (2..=pmem_tx::MAX_CONTEXTS).contains(&count.tables) && count.shared < 256;
+        let possible = (1..=pmem_tx::MAX_CONTEXTS).contains(&count.tables) && count.shared < 256;
         (possible && count.encode() == param).then_some(count)
     }
 }

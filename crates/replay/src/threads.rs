@@ -306,6 +306,7 @@ macro_rules! places {
     )*};
 }
 places! {
+    A 0;
     A 0, B 1;
     A 0, B 1, C 2;
     A 0, B 1, C 2, D 3;
@@ -733,6 +734,37 @@ where
         })
     }
 
+    /// Drops the records of this place: its next run begins without them. Its root stays, and so do
+    /// messages that wait to be sent. What only the records own is reclaimed, in this life or after
+    /// the next open. Other threads may run meanwhile.
+    ///
+    /// **Power loss**: all records, or none. **Cost**: two or three stores; none if there are no
+    /// records. **Errors**: the table is damaged. The place is gone then, until the region is
+    /// opened again.
+    pub fn start_over(mut self) -> Result<Self, OpenError> {
+        let found = self
+            .table
+            .scan(&mut |_, _| {})
+            .map_err(OpenError::Damaged)?;
+        if found.cursor.at == found.cursor.end {
+            return Ok(self);
+        }
+        let (before_pool, len) = (self.before_pool, self.len);
+        let options = Options {
+            version: found.run.version::<M>(),
+            start_over: true,
+            ..Options::default()
+        };
+        let nobody: AnyOutlet<'c> = None;
+        let rt = self.open_by(options, nobody, |member, _, _| member)?;
+        Ok(Place {
+            table: rt.table,
+            member: rt.pool,
+            before_pool,
+            len,
+        })
+    }
+
     /// Opens with the pool that `access` makes of the member, the bytes of the region before its
     /// pool, and those of all.
     #[inline(always)]
@@ -797,6 +829,37 @@ where
         }
         rt.check_live();
         Ok(rt)
+    }
+}
+
+impl<'c, R: Persist, M: Model, E: Outlet> Thread<'c, R, M, E>
+where
+    M::Unit: Width,
+{
+    /// Drops the thread's records: from here on a new run goes on, without them. Nothing else
+    /// changes: the root, and messages that wait. What only the records own is reclaimed after the
+    /// next open. Other threads may run meanwhile.
+    ///
+    /// To be called when the program has returned, whether it has passed all of its records or not.
+    ///
+    /// **Power loss**: all records, or none. **Cost**: two or three stores; none if there are no
+    /// records. **Errors**: the table is damaged, or a number cannot be used. The thread has
+    /// stopped then, or still has its records.
+    pub fn start_over(&mut self) -> Result<(), OpenError> {
+        let found = self
+            .table
+            .scan(&mut |_, _| {})
+            .map_err(OpenError::Damaged)?;
+        self.cursor = found.cursor;
+        self.no_room_error = Error::TableFull;
+        self.divergence = None;
+        self.twins = Twins::new();
+        self.innermost_loop = 0;
+        if found.cursor.at != found.cursor.end && !planted!("nv-replay/start-over-keeps-records") {
+            self.restart(0, &found, found.run.version::<M>())?;
+        }
+        self.check_live();
+        Ok(())
     }
 }
 

@@ -25,8 +25,9 @@ use crate::outbox::Outlet;
 use crate::signature::{Name, args_hash, call_hash, kind};
 use crate::table::Table;
 use core::cell::Cell;
+use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
-use nvmem::{Model, Persist, planted};
+use nvmem::{InOrder32, Model, Persist, planted};
 use pmem_tx::Width;
 
 /// What a caller lends to the bodies of its steps, and what takes part in their commits: the token
@@ -57,7 +58,7 @@ use pmem_tx::Width;
 /// sweep them in time, and count the numbers that others use: [`nvmem::tagged`] allows at most
 /// [`max_unswept`](nvmem::tagged::Widths::max_unswept) between two sweeps. Where the program bounds
 /// no such count, settle the words in `join` when `store` has returned.
-pub trait Token {
+pub trait Token<M: Model = InOrder32> {
     /// Commits the step whose body has returned `Ok`, together with what the body has done with the
     /// token: stages it with the step's number, calls [`Commit::store`], and finishes it.
     ///
@@ -65,7 +66,7 @@ pub trait Token {
     /// body has done; [`Token::undone`] is not called. The next commit, that of the error's record,
     /// uses the same number again: so before `join` returns an error or unwinds, it clears what it
     /// has staged with it.
-    fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error>;
+    fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error>;
 
     /// Gives up what the body has done with the token: the body has failed or unwound, or the step
     /// found no room. The step is undone.
@@ -73,16 +74,18 @@ pub trait Token {
 }
 
 /// A body that runs with a token. If it is not joined, it was undone.
-pub(crate) struct Attempt<'a, K: Token> {
+pub(crate) struct Attempt<'a, M: Model, K: Token<M>> {
     pub token: &'a K,
     open: Cell<bool>,
+    _m: PhantomData<fn(M)>,
 }
 
-impl<'a, K: Token> Attempt<'a, K> {
+impl<'a, M: Model, K: Token<M>> Attempt<'a, M, K> {
     pub fn new(token: &'a K) -> Self {
         Attempt {
             token,
             open: Cell::new(false),
+            _m: PhantomData,
         }
     }
 
@@ -92,7 +95,7 @@ impl<'a, K: Token> Attempt<'a, K> {
     }
 
     /// The token's join. From here on it is up to the token to give up what the body has done.
-    pub fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error> {
+    pub fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
         self.open.set(false);
         if planted!("nv-replay/token-not-joined") {
             return Ok(commit.store());
@@ -101,7 +104,7 @@ impl<'a, K: Token> Attempt<'a, K> {
     }
 }
 
-impl<K: Token> Drop for Attempt<'_, K> {
+impl<M: Model, K: Token<M>> Drop for Attempt<'_, M, K> {
     fn drop(&mut self) {
         if self.open.get() && !planted!("nv-replay/token-not-undone") {
             self.token.undone()
@@ -175,7 +178,7 @@ where
     /// ```
     #[track_caller]
     #[inline(always)]
-    pub fn step_with<K: Token, A: Arg, O>(
+    pub fn step_with<K: Token<M>, A: Arg, O>(
         &mut self,
         token: &K,
         args: A,
@@ -190,7 +193,7 @@ where
     }
 
     #[inline(always)]
-    fn token_named<K: Token, A: Arg, O>(
+    fn token_named<K: Token<M>, A: Arg, O>(
         &mut self,
         name: Name,
         token: &K,
@@ -231,9 +234,9 @@ where
 }
 
 /// Makes the compiler infer the closure's higher-ranked lifetimes.
-fn joins_of<O, F>(f: F) -> F
+fn joins_of<M: Model, O, F>(f: F) -> F
 where
-    F: for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+    F: for<'c> FnMut(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>,
 {
     f
 }
@@ -244,7 +247,7 @@ where
 {
     /// [`Replay::step_with`] with this name. **Errors**: as there.
     #[inline(always)]
-    pub fn step_with<K: Token, A: Arg, O>(
+    pub fn step_with<K: Token<M>, A: Arg, O>(
         self,
         token: &K,
         args: A,

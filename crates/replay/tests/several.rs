@@ -322,6 +322,61 @@ fn a_reserved_place_takes_any_version_and_is_used_again() {
 }
 
 #[test]
+fn a_thread_starts_over_while_others_run() {
+    let mut words = memory(2048);
+    let mut all = open(Region::new(&mut words));
+    let ((_, two, three), _) = all.share().unwrap();
+    let mut two = two.open(Options::default()).unwrap();
+    let mut three = three.open(version(7, Update::Refuse)).unwrap();
+    let step = |rt: &mut nv_replay::Thread<'_, u32>, i: u32| {
+        let n = rt.step(i, |tx, n, i| {
+            *n.get_mut(tx)? += i;
+            Ok(*n.get(tx))
+        });
+        n.map_err(Error::from)
+    };
+    // Several runs in one life, one that fills the table and one that has diverged.
+    assert_eq!(step(&mut two, 1), Ok(1));
+    for run in 0..4 {
+        assert_eq!(step(&mut three, 1), Ok(10 * run + 1));
+        lose(&mut three);
+        assert_eq!(step(&mut three, 9), Ok(10 * run + 10));
+        three.start_over().unwrap();
+        assert!(three.is_live());
+    }
+    let mut sum = 40;
+    while step(&mut three, 1).is_ok() {
+        sum += 1;
+    }
+    assert_eq!(step(&mut three, 1), Err(Error::TableFull));
+    three.start_over().unwrap();
+    assert_eq!(step(&mut three, 2), Ok(sum + 2));
+
+    // In the next life, in the middle of the replay.
+    let mut all = open(all.close());
+    let ((_, two, three), _) = all.share().unwrap();
+    let mut two = two.open(Options::default()).unwrap();
+    let mut three = three.open(version(7, Update::Refuse)).unwrap();
+    assert_eq!(step(&mut three, 3), Err(Error::Diverged));
+    three.start_over().unwrap();
+    assert_eq!(three.divergence(), None);
+    assert_eq!(step(&mut three, 3), Ok(sum + 5));
+    assert_eq!(step(&mut two, 1), Ok(1));
+
+    // A place without its thread; the last thread that passes its records reclaims.
+    let mut all = open(all.close());
+    let ((_, two, three), _) = all.share().unwrap();
+    let three = three.start_over().unwrap();
+    let mut two = two.open(Options::default()).unwrap();
+    assert_eq!(step(&mut two, 1), Ok(1));
+    let three = three.start_over().unwrap();
+    let mut three = three.open(version(7, Update::Refuse)).unwrap();
+    assert!(three.is_live());
+    assert_eq!(step(&mut three, 1), Ok(sum + 6));
+    assert_eq!(all.audit().unwrap().unreachable, 0);
+}
+
+#[test]
 fn records_are_kept_unless_a_later_one_has_consumed_a_handle() {
     for consume in [false, true] {
         let mut words = memory(2048);

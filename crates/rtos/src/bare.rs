@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  thread           kernel                      machine
-//!  take(SEM) -----> waits: switch(1, 2) ------> NEXT = thread 2's slot, the switch is pending
+//!  take(SEM) -----> waits: switch(2) ---------> NEXT = thread 2's slot, the switch is pending
 //!                   the section's end --------> the switch: registers to stack 1, those of stack 2
 //!  timer ---------> tick: wakes, slice -------> the same, when the handler has ended
-//!  no thread ready: switch(1, none) ----------> main: waits for an interrupt
+//!  no thread ready: switch(none) -------------> main: waits for an interrupt
 //! ```
 //!
 //! The rest is the core's: how a section masks interrupts, how a switch becomes pending, and what
@@ -85,12 +85,14 @@ pub(crate) fn store<T>(register: *mut T, value: T) {
 /// The machine, as its threads and handlers see it.
 struct Core;
 
-impl Port for Core {
+// SAFETY: its functions store to statics and to registers of the core. A switch comes when they
+// have returned, and the section has ended.
+unsafe impl Port for Core {
     fn now(&self) -> u64 {
         Masked::with(|| NOW.get())
     }
     #[inline(always)]
-    fn switch(&self, _: Option<usize>, to: Option<usize>) {
+    fn switch(&self, to: Option<usize>) {
         let Some(slot) = SLOTS.get(to.unwrap_or(MAIN)) else {
             return;
         };

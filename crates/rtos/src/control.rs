@@ -38,8 +38,9 @@ use crate::error::code;
 use crate::kernel::{Kernel, State, Sys, abort, check_state};
 use crate::objects::Step;
 use crate::port::Port;
-use crate::ram::{A_THREAD, ABORTED, AN_END, Memory, NOTHING};
+use crate::ram::{A_THREAD, ABORTED, AN_END, FAILED, Memory, NOTHING, Operation};
 use crate::schedule::{bit, each};
+use crate::spawn::is_reserved;
 use crate::system::{Changes, Kind, Parks, System, ThreadId};
 use crate::tags;
 use nv_replay::nvmem::planted;
@@ -53,7 +54,7 @@ fn lives_word<S: System>(t: usize) -> u16 {
 }
 
 /// A thread's word.
-fn thread_word<S: System>(t: usize) -> u16 {
+pub(crate) fn thread_word<S: System>(t: usize) -> u16 {
     S::END.word + t as u16
 }
 
@@ -211,6 +212,9 @@ impl<S: System> State<'_, S> {
             if self.is_aborted(t) && !planted!("nv-rtos/aborted-thread-runs-again") {
                 self.stop(t);
             }
+            if self.is_empty(t) {
+                self.rest_at_boot(t);
+            }
         }
         self.make_levels();
     }
@@ -220,11 +224,11 @@ impl<S: System> State<'_, S> {
     }
 
     /// What a thread's word says.
-    fn state(&self, t: usize) -> u8 {
+    pub fn state(&self, t: usize) -> u8 {
         self.ram.marks().get(t).map_or(0, |m| m.state)
     }
 
-    fn set_state(&mut self, t: usize, state: u8) {
+    pub fn set_state(&mut self, t: usize, state: u8) {
         if let Some(mark) = self.ram.marks_mut().get_mut(t) {
             mark.state = state;
         }
@@ -234,13 +238,13 @@ impl<S: System> State<'_, S> {
     pub fn priority(&self, t: usize) -> u8 {
         let first = S::THREADS.get(t).map_or(0, |s| s.priority);
         match self.state(t) {
-            0 | ABORTED => first,
+            0 | FAILED | ABORTED => first,
             state => state - 1,
         }
     }
 
     /// Makes the levels of all threads from their priorities.
-    fn make_levels(&mut self) {
+    pub fn make_levels(&mut self) {
         let levels = self.ram.levels_mut();
         let ready = levels.iter().fold(0, |all, l| all | l.ready);
         levels.iter_mut().for_each(|l| (l.ready, l.turn) = (0, 0));
@@ -257,9 +261,12 @@ impl<S: System> State<'_, S> {
     /// A step commits a new state of a thread.
     #[cold]
     #[inline(never)]
-    pub fn apply_to_thread(&mut self, object: u8, after: u8, stamp: Stamp) -> bool {
-        let t = usize::from(object & !A_THREAD);
-        let before = self.state(t);
+    pub fn apply_to_thread(&mut self, operation: Operation, stamp: Stamp) -> bool {
+        let t = usize::from(operation.object & !A_THREAD);
+        if self.is_empty(t) {
+            return self.apply_to_place(t, operation, stamp);
+        }
+        let (before, after) = (self.state(t), operation.plus);
         let aborts = after == ABORTED;
         if before == ABORTED || (aborts && self.control(t).ended.is_some()) {
             return false;
@@ -267,7 +274,9 @@ impl<S: System> State<'_, S> {
         self.set_state(t, after);
         if !planted!("nv-rtos/thread-word-not-stored") {
             // Refused only for a word that was damaged in this life, which the next open finds.
-            let _ = self.store.put(thread_word::<S>(t), stamp, before, after);
+            let _ = self
+                .store
+                .put(thread_word::<S>(t).into(), stamp, before, after);
         }
         if aborts {
             self.stop(t);
@@ -365,13 +374,14 @@ impl<S: System> State<'_, S> {
     }
 }
 
-impl<S: System> ThreadId<S> {
-    /// Gives a thread another priority, from 0 to 253 or the one that the system says, with the
+impl<S: System, A> ThreadId<S, A> {
+    /// Gives a thread another priority, from 0 to 252 or the one that the system says, with the
     /// commit of the step. Who holds a mutex that a thread of a higher priority waits for runs at
     /// that one.
     ///
     /// **Power loss**: changed if and only if the step has committed. It stays so in all lives.
     /// **Cost**: one store, two on 16-bit units; in RAM a pass over all threads for each.
+    /// A thread of a reserved place has it until it ends.
     /// **Errors**: the step ends with [`code::REFUSED`] for a higher one; [`code::TOO_MANY`].
     pub fn set_priority(
         self,
@@ -389,8 +399,8 @@ impl<S: System> ThreadId<S> {
         };
         let own = S::THREADS.get(self.number).map(|s| s.priority);
         let state = match priority {
-            p if Some(p) == own => 0,
-            p if p < ABORTED - 1 => p + 1,
+            p if Some(p) == own && !is_reserved::<S>(self.number) => 0,
+            p if p < FAILED - 1 => p + 1,
             _ => return Err(abort(code::REFUSED)),
         };
         let sys = step.token();
@@ -407,8 +417,8 @@ impl<S: System> ThreadId<S> {
     ///
     /// **Power loss**: aborted if and only if the step has committed. **Cost**: one store, two on
     /// 16-bit units; in RAM a pass over the objects. The next open begins a run without records for
-    /// it. **Errors**: the step ends with [`code::REFUSED`] if the thread holds a mutex, or if it
-    /// is the running one; [`code::TOO_MANY`].
+    /// it. **Errors**: the step ends with [`code::REFUSED`] if the thread holds a mutex, if it is
+    /// the running one, or if this step spawns it; [`code::TOO_MANY`].
     pub fn abort(self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error>
     where
         S: Changes,
@@ -421,7 +431,8 @@ impl<S: System> ThreadId<S> {
         };
         let sys = step.token();
         let victim = self.number;
-        if victim == sys.me {
+        let spawned = || sys.kernel.section(|s| s.spawns(sys.me, victim));
+        if victim == sys.me || (is_reserved::<S>(victim) && spawned()) {
             return Err(abort(code::REFUSED));
         }
         let found = sys.wait(AN_END, u64::MAX, |s| s.may_abort(victim))?;

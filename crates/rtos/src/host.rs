@@ -74,10 +74,13 @@ unsafe impl Section for Masked {
 #[derive(Default)]
 pub struct Machine {
     ids: RefCell<Vec<Thread>>,
+    /// The thread that runs, if it has not ended.
+    runs: Cell<Option<usize>>,
     timer: Cell<Option<u64>>,
     timer_thread: Cell<Option<Thread>>,
     ended: Cell<usize>,
-    /// A bit for each thread that does not run to its end: it is parked, or was aborted.
+    /// A bit for each thread that does not run to its end: it is parked, or was aborted, or its
+    /// reserved place is free.
     stopped: Cell<u32>,
     /// The kit's clock at the boot.
     since: Cell<u64>,
@@ -102,12 +105,13 @@ impl Kit<'_, '_> {
     }
 }
 
-impl Port for Kit<'_, '_> {
+// SAFETY: the kit changes threads when the section has ended.
+unsafe impl Port for Kit<'_, '_> {
     fn now(&self) -> u64 {
         self.t.now() - self.m.since.get()
     }
-    fn switch(&self, from: Option<usize>, to: Option<usize>) {
-        if let Some(n) = from {
+    fn switch(&self, to: Option<usize>) {
+        if let Some(n) = self.m.runs.replace(to) {
             self.t.suspend(self.id(n));
         }
         if let Some(n) = to {
@@ -117,6 +121,9 @@ impl Port for Kit<'_, '_> {
             );
             self.t.unpark(self.id(n));
         }
+    }
+    fn ended(&self, _: usize) {
+        self.m.runs.set(None);
     }
     fn set_timer(&self, at: Option<u64>) {
         self.m.timer.set(at);
@@ -131,6 +138,13 @@ impl Port for Kit<'_, '_> {
         match event {
             Event::Ready { thread, at } => self.t.declare(self.id(thread), at),
             Event::Commit { priority } => self.t.commit(priority),
+            Event::Free { thread, free } => {
+                let others = self.m.stopped.get() & !(1 << thread);
+                self.m.stopped.set(others | u32::from(free) << thread);
+                if free && self.m.is_over() {
+                    self.m.end_timer(self.t);
+                }
+            }
             Event::Aborted { thread } => {
                 self.m.stopped.set(self.m.stopped.get() | 1 << thread);
                 self.t.abandon(self.id(thread));
@@ -146,9 +160,7 @@ impl<'s> Spawn<'s> for Kit<'s, '_> {
             body(&kit);
             kit.m.ended.set(kit.m.ended.get() + 1);
             if kit.m.is_over() {
-                kit.m.timer.set(None);
-                kit.t
-                    .unpark(kit.m.timer_thread.get().expect("it was made first"));
+                kit.m.end_timer(kit.t);
             }
         });
         self.t.suspend(id);
@@ -166,6 +178,11 @@ impl Machine {
     /// What the board knows of its energy from now on, in microjoules.
     pub fn set_energy(&self, energy: Option<u32>) {
         self.energy.set(energy);
+    }
+
+    fn end_timer(&self, t: &Threads<'_, '_>) {
+        self.timer.set(None);
+        t.unpark(self.timer_thread.get().expect("it was made first"));
     }
 
     /// A thread that was parked at the boot runs now.

@@ -2,8 +2,9 @@
 //! bytes.
 
 use crate::kernel::{KIND, VERSION, param};
+use crate::ram::{ABORTED, FAILED};
 use crate::tags;
-use core::fmt::{Result, Write};
+use core::fmt::{Display, Formatter, Result, Write};
 use nv_replay::nvmem::tagged::Words;
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Superblock, Unit};
 
@@ -23,6 +24,56 @@ pub fn threads_at(sb: &Superblock) -> Option<usize> {
         _ => return None,
     };
     Superblock::BYTES.checked_add(bytes)
+}
+
+/// Whose word it is.
+#[derive(Clone, Copy)]
+enum Of {
+    Object,
+    /// The thread of this number.
+    Thread(usize),
+    /// The thread of this number, in a reserved place.
+    Place(usize),
+}
+
+impl Of {
+    fn word(index: usize, sb: &Superblock) -> Self {
+        let threads = sb.params[param::THREADS] as usize;
+        let (all, places, first) = (threads % 16, threads / 16 % 16, threads >> 8);
+        match index.checked_sub(first) {
+            Some(thread) if thread + places < all => Of::Thread(thread),
+            Some(thread) if thread < all => Of::Place(thread),
+            _ => Of::Object,
+        }
+    }
+}
+
+impl Display for Of {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Of::Object => Ok(()),
+            Of::Thread(t) => write!(f, ", thread {t}"),
+            Of::Place(t) => write!(f, ", thread {t} in a reserved place"),
+        }
+    }
+}
+
+/// A state, and what it means.
+struct State(u64, Of);
+
+impl Display for State {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let State(state, of) = *self;
+        write!(f, "{state:#04x}")?;
+        match (of, u8::try_from(state)) {
+            (Of::Object, _) | (_, Err(_)) => Ok(()),
+            (_, Ok(ABORTED)) => f.write_str(" (aborted)"),
+            (Of::Place(_), Ok(FAILED)) => f.write_str(" (free, failed)"),
+            (Of::Place(_), Ok(0)) => f.write_str(" (free)"),
+            (Of::Thread(_), Ok(0)) => f.write_str(" (its own priority)"),
+            (_, Ok(other)) => write!(f, " (priority {})", other - 1),
+        }
+    }
 }
 
 /// Prints the clock and the words that are not 0: the state, and for a word that no later commit
@@ -65,13 +116,15 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
             1 => version(Superblock::BYTES, words, index, s, 2),
             _ => s,
         });
+        let of = Of::word(index, sb);
+        let [after, before] = [after, before].map(|state| State(state, of));
         let thread = field(2 * bits, tags::OWNER_BITS.into());
         match word >> (2 * bits + u32::from(tags::OWNER_BITS)) {
-            0 if after == 0 => {}
-            0 => writeln!(out, "  word {index}: {after:#04x}")?,
+            0 if after.0 == 0 => {}
+            0 => writeln!(out, "  word {index}{of}: {after}")?,
             n => writeln!(
                 out,
-                "  word {index}: {before:#04x}, then {after:#04x} by thread {thread}, number {n}"
+                "  word {index}{of}: {before}, then {after} by thread {thread}, number {n}"
             )?,
         }
     }

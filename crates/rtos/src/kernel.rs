@@ -22,13 +22,14 @@
 //! RAM from all words.
 
 use crate::error::{OpenError, code};
+use crate::places::has_places;
 use crate::port::{Port, Runs};
-use crate::ram::{AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
+use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
+use crate::section::InSection;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
-use core::cell::RefCell;
 use nv_replay::nvmem::superblock::{self, State as Found, Superblock};
 use nv_replay::nvmem::tagged::{Stamp, TagError};
 use nv_replay::nvmem::{Model, Region, planted};
@@ -42,6 +43,9 @@ pub(crate) mod param {
     pub const WORDS: usize = 1;
     pub const SLOTS: usize = 2;
     pub const UNIT: usize = 3;
+    /// If threads have words: how many they are, 16 times how many of them are reserved places, and
+    /// 256 times the first word. 0 otherwise.
+    pub const THREADS: usize = 4;
 }
 
 /// Tickets of messages run from 0 to 127. Those in a queue lie within half of that.
@@ -58,6 +62,15 @@ pub(crate) struct State<'m, S: System> {
     stored: u64,
 }
 
+/// How the work before a commit store ended.
+enum Staged {
+    /// The step must not commit: the code of its error.
+    Refused(u16),
+    /// A thread is ready that was not.
+    Woke,
+    Quiet,
+}
+
 /// What a call inside a step fails with.
 pub(crate) fn abort(code: u16) -> pmem_tx::Error {
     pmem_tx::Error::Aborted(code)
@@ -70,6 +83,23 @@ fn damaged(_: TagError) -> pmem_tx::Error {
 /// What the system says of an object.
 fn spec<S: System>(object: u8) -> Option<&'static ObjectSpec> {
     S::OBJECTS.get(usize::from(object))
+}
+
+/// Whether an object is of a kind. The compiler knows it where all objects are, or none is.
+#[inline(always)]
+fn is<S: System>(o: &Object, kind: Kind) -> bool {
+    let n = kinds::<S>(kind);
+    n == S::OBJECTS.len() || n > 0 && o.kind == kind
+}
+
+/// How many objects are of a kind.
+const fn kinds<S: System>(kind: Kind) -> usize {
+    let (mut n, mut i) = (0, 0);
+    while i < S::OBJECTS.len() {
+        n += (S::OBJECTS[i].kind as u8 == kind as u8) as usize;
+        i += 1;
+    }
+    n
 }
 
 fn word_of<S: System>(object: u8) -> u16 {
@@ -207,20 +237,22 @@ impl<S: System> State<'_, S> {
         Ok(Some(seen))
     }
 
-    /// Some flags that were just set are not those that other steps have claimed: they stay set
-    /// when those commit.
+    /// Flags that were just set are not those that other steps have claimed: they stay set when
+    /// those commit.
     #[cold]
     #[inline(never)]
     fn keep_set(&mut self, object: u8, now_set: u8) {
         if planted!("nv-rtos/flag-set-again-is-lost") {
             return;
         }
+        let claimed = self.object(object).map_or(0, |o| o.taken);
+        let again = claimed & now_set;
         for c in self.ram.threads_mut() {
             let mine = c.operations().filter(|o| o.object == object);
-            mine.for_each(|o| o.minus &= !now_set);
+            mine.for_each(|o| o.minus &= !again);
         }
         if let Some(o) = self.object(object) {
-            o.taken &= !now_set;
+            o.taken &= !again;
         }
     }
 
@@ -229,24 +261,29 @@ impl<S: System> State<'_, S> {
     /// A slot for a message, with its number in the queue: reserved until the commit.
     #[inline]
     pub fn reserve(&mut self, t: usize, object: u8) -> Result<Option<u8>, pmem_tx::Error> {
-        let Some(o) = self.object(object) else {
+        let Some(slot) = self.free_slot(object) else {
             return Ok(None);
         };
-        if o.free == 0 {
-            return Ok(None);
-        }
-        if o.sends == 0 && !self.may_send(object) {
-            return Ok(None);
-        }
-        let slot = self.object(object).map_or(0, |o| o.free.trailing_zeros()) as u8;
         self.operate_slot(t, object, slot, NO_SLOT)?;
         if let Some(o) = self.object(object) {
             o.sends = o.sends.wrapping_sub(1);
             if !planted!("nv-rtos/reserved-slot-given-away") {
-                o.free &= o.free - 1;
+                o.free &= o.free.wrapping_sub(1);
             }
         }
         Ok(Some(slot))
+    }
+
+    /// An empty slot of a queue that nobody has reserved, if a message may be sent now.
+    #[inline(always)]
+    pub fn free_slot(&mut self, object: u8) -> Option<u8> {
+        let o = self.object(object)?;
+        if o.free == 0 {
+            return None;
+        }
+        let slot = o.free.trailing_zeros() as u8;
+        let may = o.sends != 0 || self.may_send(object);
+        may.then_some(slot)
     }
 
     /// The slots of a queue, with their numbers.
@@ -456,7 +493,7 @@ impl<S: System> State<'_, S> {
     }
 
     /// Prepares for a call that may use a number for which no joiner is asked.
-    fn before_a_number(&mut self, t: usize) -> Result<(), TagError> {
+    pub fn before_a_number(&mut self, t: usize) -> Result<(), TagError> {
         if !planted!("nv-rtos/records-not-counted") {
             self.use_number(t)?;
         }
@@ -494,98 +531,110 @@ impl<S: System> State<'_, S> {
         self.reach(now)
     }
 
-    /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
+    /// Does what comes before the commit store of a thread's step: points 1 and 2.
     #[inline(never)]
-    fn apply(&mut self, t: usize, stamp: Stamp) -> bool {
-        let c = self.control(t);
-        let [operation, ..] = c.operations;
-        let len = core::mem::take(&mut c.len);
-        if len > 1 {
-            return self.apply_all(t, len, stamp);
-        }
-        let Operation {
-            object,
-            plus,
-            minus,
-        } = operation;
-        let (_, objects, slots) = self.ram.parts();
-        let Some(o) = objects.get_mut(usize::from(object)) else {
-            return S::CONTROL.change && self.apply_to_thread(object, plus, stamp);
+    fn stage(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
+        let me = me.min(S::THREADS.len() - 1);
+        let stamp = Stamp {
+            owner: me as u32,
+            sequence: number,
         };
-        let mut again = 0;
-        let mut word = o.word;
-        let before;
-        let after;
-        match o.kind {
-            Kind::Semaphore | Kind::Mutex => {
-                before = o.state;
-                after = before.wrapping_add(plus).wrapping_sub(minus);
-                o.state = after;
-                o.given = o.given.wrapping_sub(plus);
-                o.taken = o.taken.wrapping_sub(minus);
-            }
-            Kind::Events => {
-                before = o.state;
-                after = before & !minus | plus;
-                o.state = after;
-                o.taken &= !minus;
-                again = o.taken & plus;
-            }
-            Kind::Queue if minus == NO_SLOT => {
-                before = 0;
-                after = FULL | o.state;
-                o.state = (o.state + 1) % TICKETS;
-                let last = word + u16::from(o.last);
-                word += u16::from(plus);
-                if let Some(s) = slots.get_mut(usize::from(word)) {
-                    (s.state, s.next) = (after, NO_SLOT);
-                }
-                if o.first == NO_SLOT {
-                    o.first = plus;
-                } else if let Some(s) = slots.get_mut(usize::from(last)) {
-                    s.next = plus;
-                }
-                o.last = plus;
-            }
-            Kind::Queue => {
-                word += u16::from(minus);
-                let s = slots.get_mut(usize::from(word));
-                before = s.map_or(0, |s| core::mem::take(&mut s.state));
-                after = 0;
-                if !planted!("nv-rtos/slot-never-free-again") {
-                    o.free |= 1 << (minus % 32);
-                }
-            }
+        if self.before_words(me, port).is_err() {
+            return Staged::Refused(code::DAMAGED);
         }
-        // Refused only for a word that was damaged in this life, which the next open finds.
-        let _ = self.store.put(word, stamp, before, after);
-        let waiters = core::mem::take(&mut o.waiters);
-        (waiters | again != 0) && self.applied(object, again, waiters)
+        if S::CONTROL.change && self.refuses(me) {
+            return Staged::Refused(code::REFUSED);
+        }
+        #[cfg(feature = "instrument")]
+        self.tell_commit(port);
+        if const { has_places::<S>() } {
+            self.gather_waiters(me);
+        }
+        if self.apply(me, stamp) {
+            Staged::Woke
+        } else {
+            Staged::Quiet
+        }
     }
 
-    /// The same for several operations: one after the other becomes the first.
-    #[cold]
-    #[inline(never)]
-    fn apply_all(&mut self, t: usize, len: u8, stamp: Stamp) -> bool {
-        let mut woke = false;
-        for i in 0..usize::from(len) {
-            let c = self.control(t);
-            if let Some(&o) = c.operations.get(i) {
-                (c.operations[0], c.len) = (o, 1);
-                woke |= self.apply(t, stamp);
+    /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
+    #[inline(always)]
+    fn apply(&mut self, t: usize, stamp: Stamp) -> bool {
+        let (threads, objects, slots) = self.ram.parts();
+        let Some(c) = threads.get_mut(t) else {
+            return false;
+        };
+        let len = usize::from(core::mem::take(&mut c.len));
+        let (mut waiters, mut more) = (0, false);
+        for operation in c.operations.get(..len).unwrap_or_default() {
+            let &Operation {
+                object,
+                plus,
+                minus,
+            } = operation;
+            let Some(o) = objects.get_mut(usize::from(object)) else {
+                more = true;
+                continue;
+            };
+            let mut word = usize::from(o.word);
+            let before;
+            let after;
+            if is::<S>(o, Kind::Queue) {
+                if minus == NO_SLOT {
+                    before = 0;
+                    (word, after) = append(o, slots, plus);
+                } else {
+                    word += usize::from(minus);
+                    let s = slots.get_mut(word);
+                    before = s.map_or(0, |s| core::mem::take(&mut s.state));
+                    after = 0;
+                    if !planted!("nv-rtos/slot-never-free-again") {
+                        o.free |= 1 << (minus % 32);
+                    }
+                }
+            } else {
+                before = o.state;
+                if is::<S>(o, Kind::Events) {
+                    after = before & !minus | plus;
+                    o.taken &= !minus;
+                    more |= o.taken & plus != 0;
+                } else {
+                    after = before.wrapping_add(plus).wrapping_sub(minus);
+                    o.given = o.given.wrapping_sub(plus);
+                    o.taken = o.taken.wrapping_sub(minus);
+                }
+                o.state = after;
             }
+            waiters |= core::mem::take(&mut o.waiters);
+            // Refused only for a word that was damaged in this life, which the next open finds.
+            let _ = self.store.put(word, stamp, before, after);
+        }
+        let mut woke = more && self.apply_rest(t, len, stamp);
+        if waiters != 0 {
+            woke |= self.wake_all(waiters);
         }
         woke
     }
 
-    /// Flags were set `again` that another step has claimed; wakes those that wait.
+    /// The rest of it: operations on threads, and flags that were set again.
     #[cold]
     #[inline(never)]
-    fn applied(&mut self, object: u8, again: u8, waiters: u8) -> bool {
-        if again != 0 {
-            self.keep_set(object, again);
+    fn apply_rest(&mut self, t: usize, len: usize, stamp: Stamp) -> bool {
+        let mut woke = false;
+        for i in 0..len {
+            let Some(&o) = self.control(t).operations.get(i) else {
+                break;
+            };
+            let events = self
+                .object(o.object)
+                .is_some_and(|o| o.kind == Kind::Events);
+            if events {
+                self.keep_set(o.object, o.plus);
+            } else if S::CONTROL.change && o.object & A_THREAD != 0 {
+                woke |= self.apply_to_thread(o, stamp);
+            }
         }
-        waiters != 0 && self.wake_all(waiters)
+        woke
     }
 
     /// The thread's step is undone: its claims end.
@@ -614,6 +663,7 @@ impl<S: System> State<'_, S> {
                 minus,
             } = o;
             let Some(o) = self.object(object) else {
+                woke |= self.give_up_thread();
                 continue;
             };
             match o.kind {
@@ -700,6 +750,26 @@ impl<S: System> State<'_, S> {
     }
 }
 
+/// Puts the message of an empty slot behind the others of its queue. The slot's word, and what it
+/// says then.
+#[inline(always)]
+pub(crate) fn append(o: &mut Object, slots: &mut [Slot], slot: u8) -> (usize, u8) {
+    let first = usize::from(o.word);
+    let (word, last) = (first + usize::from(slot), first + usize::from(o.last));
+    let full = FULL | o.state;
+    o.state = (o.state + 1) % TICKETS;
+    if let Some(s) = slots.get_mut(word) {
+        (s.state, s.next) = (full, NO_SLOT);
+    }
+    if o.first == NO_SLOT {
+        o.first = slot;
+    } else if let Some(s) = slots.get_mut(last) {
+        s.next = slot;
+    }
+    o.last = slot;
+    (word, full)
+}
+
 /// What a word says may not be what its object's states are: then the image is damaged.
 pub(crate) fn check_state(word: u16, is_known: bool) -> Result<(), TagError> {
     if is_known || planted!("nv-rtos/states-unchecked") {
@@ -716,7 +786,7 @@ fn is_before(a: u8, b: u8) -> bool {
 
 /// The kernel of a system. [`System::open`](crate::system!) makes it at each boot.
 pub struct Kernel<'m, S: System> {
-    state: RefCell<State<'m, S>>,
+    state: InSection<State<'m, S>>,
 }
 
 impl<'m, S: System> Kernel<'m, S> {
@@ -734,6 +804,10 @@ impl<'m, S: System> Kernel<'m, S> {
         params[param::WORDS] = tags::all::<S>().into();
         params[param::SLOTS] = S::END.slots;
         params[param::UNIT] = size_of::<<S::Model as Model>::Unit>() as u32;
+        if S::CONTROL.change {
+            let (threads, places) = (S::THREADS.len() as u32, S::PLACES.len() as u32);
+            params[param::THREADS] = threads | places << 4 | u32::from(S::END.word) << 8;
+        }
         let mine = Superblock {
             kind: KIND,
             version: VERSION,
@@ -779,7 +853,7 @@ impl<'m, S: System> Kernel<'m, S> {
         let mut state = State {
             store,
             ram: S::Ram::NEW,
-            schedule: Schedule::default(),
+            schedule: Schedule::NEW,
             base: time,
             stored: time,
         };
@@ -796,14 +870,14 @@ impl<'m, S: System> Kernel<'m, S> {
         }
         state.stop_aborted();
         Ok(Kernel {
-            state: RefCell::new(state),
+            state: InSection::new(state),
         })
     }
 
     /// Runs `f` in a critical section.
     #[inline(always)]
     pub(crate) fn section<R>(&self, f: impl FnOnce(&mut State<'m, S>) -> R) -> R {
-        S::Model::section(|| f(&mut self.state.borrow_mut()))
+        self.state.with::<S::Model, R>(f)
     }
 
     /// Starts the system: switches to the first thread. The machine calls it once, when all threads
@@ -902,9 +976,9 @@ impl<S: System> Isr<'_, '_, S> {
                 .map_err(damaged)?;
             if let Some(o) = s.object(object) {
                 o.state = new;
-                if o.taken & set != 0 {
-                    s.keep_set(object, set);
-                }
+            }
+            if set != 0 {
+                s.keep_set(object, set);
             }
             s.wake(object);
             s.reschedule(self.port);
@@ -1128,38 +1202,32 @@ impl<S: System> Outlet for Sys<'_, '_, S> {
     }
 }
 
-impl<S: System> Token for Sys<'_, '_, S> {
-    #[inline]
-    fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error> {
-        let me = self.me.min(S::THREADS.len() - 1);
-        self.kernel.section(|s| {
-            let stamp = Stamp {
-                owner: me as u32,
-                sequence: commit.number(),
-            };
-            if s.before_words(me, self.port).is_err() {
-                s.abandon(me, self.port);
-                return Err(Error::Aborted(code::DAMAGED));
-            }
-            if S::CONTROL.change && s.refuses(me) {
-                s.abandon(me, self.port);
-                return Err(Error::Aborted(code::REFUSED));
-            }
+impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
+    #[inline(always)]
+    fn join<'c>(&self, commit: Commit<'c, S::Model>) -> Result<Committed<'c>, Error> {
+        let number = commit.number();
+        let done = self.kernel.section(|s| {
             if planted!("nv-rtos/early-commit") {
                 let done = commit.store();
-                s.apply(me, stamp);
+                let _ = s.stage(self.me, self.port, number);
                 s.reschedule(self.port);
                 return Ok(done);
             }
-            #[cfg(feature = "instrument")]
-            s.tell_commit(self.port);
-            let woke = s.control(me).len != 0 && s.apply(me, stamp);
+            let staged = s.stage(self.me, self.port, number);
+            if let Staged::Refused(code) = staged {
+                return Err((code, commit));
+            }
             let done = commit.store();
-            s.progressed(me);
+            s.progressed(self.me);
+            let woke = matches!(staged, Staged::Woke);
             if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
                 s.reschedule(self.port);
             }
             Ok(done)
+        });
+        done.map_err(|(code, _commit)| {
+            self.undone();
+            Error::Aborted(code)
         })
     }
 

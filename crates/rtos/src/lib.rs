@@ -1,15 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
-#![cfg_attr(
-    not(any(
-        feature = "cortex-m",
-        feature = "riscv",
-        feature = "msp430",
-        feature = "host"
-    )),
-    forbid(unsafe_code)
-)]
 #![deny(unsafe_code)]
 // What the port's instructions need there; on all other machines a stable compiler does.
 #![cfg_attr(
@@ -49,6 +40,7 @@ mod msp430_switch;
 pub mod msp430fr5994;
 mod notify;
 mod objects;
+mod places;
 mod port;
 mod post;
 mod ram;
@@ -59,7 +51,10 @@ pub mod riscv;
 #[allow(unsafe_code)]
 mod riscv_switch;
 mod schedule;
+#[allow(unsafe_code)]
+mod section;
 mod shared;
+mod spawn;
 #[cfg(any(
     test,
     all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
@@ -81,9 +76,11 @@ pub use nv_replay;
 pub use nv_replay::pmem_tx::nvmem;
 pub use nv_replay::{Config, Error, pmem_tx};
 pub use objects::{Events, Mutex, Queue, Semaphore, Step, Until, now};
+pub use places::{Alive, Always, Made, Places};
 #[cfg(feature = "instrument")]
 pub use port::Event;
 pub use port::{Port, Runs, Spawn};
+pub use spawn::Reserved;
 pub use system::{Changes, Notifies, Parks, System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 pub use timers::{Timer, TimerId, expired};
@@ -103,9 +100,11 @@ pub const LOCKS_MAX: usize = 4;
 /// For [`system!`].
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::places::each_place;
     pub use crate::port::assert_preempted;
     pub use crate::ram::{Memory, Ram};
     pub use crate::shared::{In, KeyCell, Shares};
+    pub use crate::spawn::{PlaceSpec, arguments, reserved, run_place};
     pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
     pub use crate::system::{all_objects, assert_control, end_of_all, open, share};
     pub use crate::thread::{kept, run};

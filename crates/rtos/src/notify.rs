@@ -25,7 +25,7 @@ fn of<S: System>(thread: usize) -> Events<S> {
     })
 }
 
-impl<S: System> ThreadId<S> {
+impl<S: System, A> ThreadId<S, A> {
     /// Sets notifications of a thread, with the commit of the step: flags, which stay set until
     /// that thread waits for them.
     ///

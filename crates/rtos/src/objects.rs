@@ -6,6 +6,7 @@
 
 use crate::error::code;
 use crate::kernel::{Isr, Sys, abort};
+use crate::places::{Always, Exists};
 use crate::shared::{Find, Held, Shares, UnitOf};
 use crate::system::{Kind, Layout, ObjectSpec, System};
 use crate::tags::MESSAGE_MAX;
@@ -30,10 +31,14 @@ pub fn now<S: System>(step: &Step<'_, '_, '_, '_, S>) -> u64 {
 const FOREVER: u64 = u64::MAX;
 
 /// A counting semaphore of the system `S`; a binary one, if its maximum is 1.
-pub struct Semaphore<S> {
+///
+/// One that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive): all calls end
+/// with [`code::DELETED`] when it was deleted. The same holds for queues and event groups.
+pub struct Semaphore<S, G = Always> {
     at: Layout,
     initial: u8,
     max: u8,
+    exists: G,
     _s: PhantomData<fn() -> S>,
 }
 
@@ -48,6 +53,7 @@ impl<S: System> Semaphore<S> {
             at,
             initial,
             max,
+            exists: Always,
             _s: PhantomData,
         }
     }
@@ -60,13 +66,29 @@ impl<S: System> Semaphore<S> {
             initial: self.initial,
             content: self.max as u64,
             timer: 0,
+            reserved: 0,
         }
     }
     #[doc(hidden)]
     pub const fn behind(&self) -> Layout {
         self.at.behind(self.spec(), 0)
     }
+    /// This semaphore, if it exists.
+    pub(crate) fn if_it<G>(self, exists: G) -> Semaphore<S, G> {
+        let Semaphore {
+            at, initial, max, ..
+        } = self;
+        Semaphore {
+            at,
+            initial,
+            max,
+            exists,
+            _s: PhantomData,
+        }
+    }
+}
 
+impl<S: System, G: Exists> Semaphore<S, G> {
     /// Gives one, with the commit of the step.
     ///
     /// **Power loss**: given if and only if the step has committed. **Cost**: one store for all
@@ -84,8 +106,10 @@ impl<S: System> Semaphore<S> {
     /// **Errors**: [`code::TOO_MANY`].
     pub fn try_give(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<bool, pmem_tx::Error> {
         let sys = step.token();
-        sys.kernel
-            .section(|s| s.give(sys.me, self.at.object, self.max))
+        sys.kernel.section(|s| {
+            self.exists.check(s, sys.me)?;
+            s.give(sys.me, self.at.object, self.max)
+        })
     }
 
     /// Takes one; waits until there is one. Others do not see it any more, but until the step
@@ -116,7 +140,10 @@ impl<S: System> Semaphore<S> {
 
     fn take_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<bool, pmem_tx::Error> {
         let object = self.at.object;
-        let found = sys.wait(object, until, |s| s.take(sys.me, object))?;
+        let found = sys.wait(object, until, |s| {
+            self.exists.check(s, sys.me)?;
+            s.take(sys.me, object)
+        })?;
         Ok(found.is_some())
     }
 
@@ -126,6 +153,7 @@ impl<S: System> Semaphore<S> {
     /// **Errors**: the word is damaged.
     pub fn give_from_isr(&self, isr: &Isr<'_, '_, S>) -> Result<bool, Error> {
         let max = self.max;
+        self.exists.check_in(isr)?;
         isr.publish(self.at.object, 0, |o| {
             let all = u32::from(o.state) + u32::from(o.given);
             (all < max.into()).then(|| o.state + 1)
@@ -136,15 +164,13 @@ impl<S: System> Semaphore<S> {
 /// A queue of the system `S` with up to `N` messages of the type `T`, first in, first out.
 ///
 /// Messages come out in the order in which the steps that have sent them committed.
-pub struct Queue<S, T, const N: usize> {
+pub struct Queue<S, T, const N: usize, G = Always> {
     at: Layout,
+    exists: G,
     _s: PhantomData<fn() -> (S, T)>,
 }
 
 impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
-    /// Bytes from a slot to the next.
-    const STRIDE: usize = size_of::<T>().next_multiple_of(4);
-
     #[doc(hidden)]
     pub const fn at(at: Layout) -> Self {
         assert!(N > 0 && N <= 32, "a queue has 1 to 32 slots");
@@ -154,6 +180,7 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
         );
         Queue {
             at,
+            exists: Always,
             _s: PhantomData,
         }
     }
@@ -166,12 +193,26 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
             initial: 0,
             content: type_hash::<T>("message"),
             timer: 0,
+            reserved: 0,
         }
     }
     #[doc(hidden)]
     pub const fn behind(&self) -> Layout {
         self.at.behind(self.spec(), (N * Self::STRIDE) as u32)
     }
+    /// This queue, if it exists.
+    pub(crate) fn if_it<G>(self, exists: G) -> Queue<S, T, N, G> {
+        Queue {
+            at: self.at,
+            exists,
+            _s: PhantomData,
+        }
+    }
+}
+
+impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
+    /// Bytes from a slot to the next.
+    const STRIDE: usize = size_of::<T>().next_multiple_of(4);
 
     /// Sends a message; waits until there is a slot for it.
     ///
@@ -211,6 +252,7 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
         message: T,
     ) -> Result<bool, pmem_tx::Error> {
         let found = sys.wait(self.at.object, until, |s| {
+            self.exists.check(s, sys.me)?;
             let Some(slot) = s.reserve(sys.me, self.at.object)? else {
                 return Ok(None);
             };
@@ -251,6 +293,7 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
 
     fn receive_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<Option<T>, pmem_tx::Error> {
         sys.wait(self.at.object, until, |s| {
+            self.exists.check(s, sys.me)?;
             let Some(slot) = s.claim(sys.me, self.at.object)? else {
                 return Ok(None);
             };
@@ -265,6 +308,7 @@ impl<S: System, T: Plain, const N: usize> Queue<S, T, N> {
     /// **Power loss**: sent, or not. **Cost**: the message and one settled store, two on 16-bit
     /// units. Bounded: at most one look at each slot. **Errors**: the slot's word is damaged.
     pub fn send_from_isr(&self, isr: &Isr<'_, '_, S>, message: T) -> Result<bool, Error> {
+        self.exists.check_in(isr)?;
         isr.send(self.at.object, |slot| self.slot(slot), &message)
     }
 
@@ -283,8 +327,9 @@ pub enum Until {
 }
 
 /// An event group of the system `S`: eight flags.
-pub struct Events<S> {
+pub struct Events<S, G = Always> {
     at: Layout,
+    exists: G,
     _s: PhantomData<fn() -> S>,
 }
 
@@ -293,6 +338,7 @@ impl<S: System> Events<S> {
     pub const fn at(at: Layout) -> Self {
         Events {
             at,
+            exists: Always,
             _s: PhantomData,
         }
     }
@@ -305,20 +351,34 @@ impl<S: System> Events<S> {
             initial: 0,
             content: 0,
             timer: 0,
+            reserved: 0,
         }
     }
     #[doc(hidden)]
     pub const fn behind(&self) -> Layout {
         self.at.behind(self.spec(), 0)
     }
+    /// This group, if it exists.
+    pub(crate) fn if_it<G>(self, exists: G) -> Events<S, G> {
+        Events {
+            at: self.at,
+            exists,
+            _s: PhantomData,
+        }
+    }
+}
 
+impl<S: System, G: Exists> Events<S, G> {
     /// Sets flags, with the commit of the step.
     ///
     /// **Power loss**: set if and only if the step has committed. **Cost**: one store for all that
     /// the step does with this group, two on 16-bit units. **Errors**: [`code::TOO_MANY`].
     pub fn set(&self, step: &Step<'_, '_, '_, '_, S>, flags: u8) -> Result<(), pmem_tx::Error> {
         let sys = step.token();
-        sys.kernel.section(|s| s.set(sys.me, self.at.object, flags))
+        sys.kernel.section(|s| {
+            self.exists.check(s, sys.me)?;
+            s.set(sys.me, self.at.object, flags)
+        })
     }
 
     /// Waits for flags, and clears them with the commit of the step. Returns those of them that
@@ -359,6 +419,7 @@ impl<S: System> Events<S> {
     ) -> Result<Option<u8>, pmem_tx::Error> {
         let object = self.at.object;
         sys.wait(object, time, |s| {
+            self.exists.check(s, sys.me)?;
             s.clear(sys.me, object, flags, |seen| match until {
                 Until::Any => seen != 0,
                 Until::All => seen == flags,
@@ -371,6 +432,7 @@ impl<S: System> Events<S> {
     /// **Power loss**: set, or not. **Cost**: one settled store, two on 16-bit units. **Errors**:
     /// the word is damaged.
     pub fn set_from_isr(&self, isr: &Isr<'_, '_, S>, flags: u8) -> Result<(), Error> {
+        self.exists.check_in(isr)?;
         isr.publish(self.at.object, flags, |o| Some(o.state | flags))?;
         Ok(())
     }
@@ -429,6 +491,7 @@ impl<S: System, T> Mutex<S, T> {
             initial: 0,
             content: self.content,
             timer: 0,
+            reserved: 0,
         }
     }
     #[doc(hidden)]

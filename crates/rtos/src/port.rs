@@ -8,16 +8,24 @@ use nv_replay::nvmem::Model;
 /// [`Preempted`](nv_replay::pmem_tx::Preempted) with the machine's `Section`.
 ///
 /// The kernel calls these functions in its critical sections.
-pub trait Port {
+///
+/// # Safety
+/// The functions do not call the kernel, and run no other thread before they return.
+#[allow(unsafe_code)]
+pub unsafe trait Port {
     /// Ticks of the clock since the boot. Never less than before.
     fn now(&self) -> u64;
 
-    /// Lets thread `to` run instead of `from` when the critical section, or the interrupt's
-    /// handler, ends. Without a `to` no thread is ready: wait for an interrupt. Without a `from` no
-    /// thread ran, or the one that did has ended.
+    /// Lets thread `to` run instead of the one that runs, when the critical section, or the
+    /// interrupt's handler, ends. If there is none, no thread is ready: wait for an interrupt.
     ///
     /// A thread continues where it was, or begins with its body. Nothing is stored for it.
-    fn switch(&self, from: Option<usize>, to: Option<usize>);
+    fn switch(&self, to: Option<usize>);
+
+    /// Thread `thread`, which runs, has ended: the next switch leaves it for good.
+    fn ended(&self, thread: usize) {
+        let _ = thread;
+    }
 
     /// Calls [`Kernel::tick`](crate::Kernel::tick) when the clock shows `at` or later; never, if
     /// there is none. The last call counts.
@@ -79,6 +87,13 @@ pub enum Event {
     Aborted {
         /// Which.
         thread: usize,
+    },
+    /// Whether a thread may be spawned in a reserved place.
+    Free {
+        /// Which.
+        thread: usize,
+        /// Whether.
+        free: bool,
     },
     /// The running thread is about to commit a step, at the priority at which it runs.
     Commit {

@@ -13,25 +13,13 @@
 //! ticket is the queue's next one, as that of a commit in a section of its own would be.
 
 use crate::error::code;
-use crate::kernel::{FULL, Isr, State, TICKETS, abort};
-use crate::ram::{Memory, NO_SLOT};
+use crate::kernel::{FULL, Isr, State, abort, append};
+use crate::ram::Memory;
 use crate::system::System;
 use nv_replay::nvmem::{Plain, planted};
 use nv_replay::{Error, pmem_tx};
 
 impl<S: System> State<'_, S> {
-    /// An empty slot of a queue that nobody has reserved, if a message may be sent now.
-    fn free_slot(&mut self, object: u8) -> Option<u8> {
-        let o = self.object(object)?;
-        if o.free == 0 {
-            return None;
-        }
-        if o.sends == 0 && !self.may_send(object) {
-            return None;
-        }
-        Some(self.object(object)?.free.trailing_zeros() as u8)
-    }
-
     /// Puts the message of an empty slot behind the others of its queue, at once.
     ///
     /// **Errors**: the slot's word is damaged. Nothing has changed then.
@@ -39,29 +27,21 @@ impl<S: System> State<'_, S> {
         let Some(&mut o) = self.object(object) else {
             return Ok(());
         };
-        let (word, full) = (o.word + u16::from(slot), FULL | o.state);
-        let stored = self.store.put_settled(word, full);
+        let word = o.word + u16::from(slot);
+        let stored = self.store.put_settled(word, FULL | o.state);
         stored.map_err(|_| abort(code::DAMAGED))?;
         let (_, objects, slots) = self.ram.parts();
-        if let Some(s) = slots.get_mut(usize::from(word)) {
-            (s.state, s.next) = (full, NO_SLOT);
-        }
-        let before = usize::from(o.word + u16::from(o.last));
         let Some(o) = objects.get_mut(usize::from(object)) else {
             return Ok(());
         };
-        if o.first == NO_SLOT {
-            o.first = slot;
-        } else if let Some(s) = slots.get_mut(before) {
-            s.next = slot;
-        }
-        o.last = slot;
-        if !planted!("nv-rtos/post-keeps-the-ticket") {
-            o.state = (o.state + 1) % TICKETS;
+        let ticket = o.state;
+        append(o, slots, slot);
+        if planted!("nv-rtos/post-keeps-the-ticket") {
+            o.state = ticket;
         }
         o.sends = o.sends.wrapping_sub(1);
         if !planted!("nv-rtos/posted-slot-stays-free") {
-            o.free &= o.free - 1;
+            o.free &= o.free.wrapping_sub(1);
         }
         Ok(())
     }

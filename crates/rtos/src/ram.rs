@@ -11,12 +11,16 @@ use nv_replay::nvmem::planted;
 
 /// Of a thread's state: it was aborted.
 pub const ABORTED: u8 = 0xff;
+/// Of a reserved place's state: its last thread has ended with an error. 0: without one.
+pub const FAILED: u8 = 0xfe;
 /// The lowest bit of what stands for a thread's word in an operation, in `plus` the new state.
 pub const A_THREAD: u8 = 0x80;
 /// No object: the thread waits for time only.
 pub const NOTHING: u8 = 0xff;
 /// The object of a thread that waits for the end of another one.
 pub const AN_END: u8 = 0xfe;
+/// The object of a free place: it waits until a step spawns its next thread.
+pub const A_BEGIN: u8 = 0xfd;
 /// Behind the last message of a queue.
 pub const NO_SLOT: u8 = 0xff;
 
@@ -28,7 +32,7 @@ pub const NO_SLOT: u8 = 0xff;
 /// | event group | the flags that it sets | the flags that it clears; one in both is set |
 /// | queue, a message is sent | its slot | [`NO_SLOT`] |
 /// | queue, one is received | [`NO_SLOT`] | its slot |
-/// | [`A_THREAD`] and its number | its new state | 0 |
+/// | [`A_THREAD`] and its number | its new state | 1 if it is spawned |
 #[derive(Debug, Clone, Copy)]
 // One load and one store. Not on MSP430, where LLVM does not align the stack so.
 #[cfg_attr(not(target_arch = "msp430"), repr(align(4)))]
@@ -174,7 +178,8 @@ pub struct Ram<const T: usize, const O: usize, const W: usize> {
 /// What the kernel knows of a thread from its words. Not in [`Control`], where a byte takes eight.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
-    /// 0 for the priority of the system, or another one and 1, or [`ABORTED`].
+    /// 0 for the priority of the system, or another one and 1, or [`ABORTED`]. Of a reserved place:
+    /// 0 without a thread, or [`FAILED`], or its priority and 1, or [`ABORTED`].
     pub state: u8,
     /// The end of its last number at the boot.
     pub number: u8,

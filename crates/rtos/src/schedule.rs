@@ -13,8 +13,10 @@ use crate::ram::{AN_END, Control, Memory, NOTHING, Object};
 use crate::system::{Kind, System};
 use nv_replay::nvmem::planted;
 
+/// No thread.
+const NOBODY: u8 = 0xff;
+
 /// Who is ready, who runs, who sleeps.
-#[derive(Default)]
 pub(crate) struct Schedule {
     /// A bit for each level with threads that are ready, or lend their place.
     pub levels: u32,
@@ -30,12 +32,30 @@ pub(crate) struct Schedule {
     pub stalled: u8,
     pub parked: u8,
     pub looks: u8,
-    current: Option<u8>,
+    /// The thread that runs, or [`NOBODY`].
+    current: u8,
     /// The level of the thread that is first: the one whose turn it is there. It runs, or lends its
     /// place to the one that runs.
     top: u8,
     /// When the timer is due: not after the first of the sleepers.
     pub timer: Option<u64>,
+}
+
+impl Schedule {
+    /// Nobody is ready.
+    pub const NEW: Self = Schedule {
+        levels: 0,
+        lends: 0,
+        sleepers: 0,
+        joiners: 0,
+        trying: 0,
+        stalled: 0,
+        parked: 0,
+        looks: 0,
+        current: NOBODY,
+        top: 0,
+        timer: None,
+    };
 }
 
 /// The bit of a thread.
@@ -91,8 +111,7 @@ impl<S: System> State<'_, S> {
 
     /// Thread `t` waits for an object, until the clock shows a time.
     pub fn block(&mut self, t: usize, object: u8, until: u64, port: &dyn Port) {
-        let c = self.control(t);
-        (c.waits_for, c.until) = (object, until);
+        self.control(t).waits_for = object;
         let of_end = object == AN_END;
         match self.object(object) {
             Some(o) => o.waiters |= bit(t),
@@ -100,6 +119,7 @@ impl<S: System> State<'_, S> {
             None => {}
         }
         if until != u64::MAX {
+            self.control(t).until = until;
             self.schedule.sleepers |= bit(t);
             self.set_timer_by(until, port);
         }
@@ -115,16 +135,6 @@ impl<S: System> State<'_, S> {
         self.reschedule(port);
     }
 
-    /// A thread does not wait any more.
-    fn resume(&mut self, t: usize) {
-        self.control(t).waits_for = NOTHING;
-        if !planted!("nv-rtos/woken-and-still-lends") {
-            self.schedule.lends &= !bit(t);
-        }
-        self.schedule.sleepers &= !bit(t);
-        self.ready(t);
-    }
-
     /// Makes the threads ready that wait for an object. Whether there was one.
     #[inline(always)]
     pub fn wake(&mut self, object: u8) -> bool {
@@ -137,37 +147,51 @@ impl<S: System> State<'_, S> {
         }
     }
 
+    /// Makes threads ready, which do not wait any more.
     #[inline(never)]
     pub fn wake_all(&mut self, waiters: u8) -> bool {
         if planted!("nv-rtos/missed-wake-up") {
             return false;
         }
-        each(waiters, |t| self.resume(t));
+        self.resume(waiters);
         true
+    }
+
+    #[inline(always)]
+    fn resume(&mut self, threads: u8) {
+        if !planted!("nv-rtos/woken-and-still-lends") {
+            self.schedule.lends &= !threads;
+        }
+        self.schedule.sleepers &= !threads;
+        each(threads, |t| {
+            self.control(t).waits_for = NOTHING;
+            self.ready(t);
+        });
     }
 
     /// Makes those ready that wait for the end of a thread.
     pub fn wake_joiners(&mut self) {
         let joiners = core::mem::take(&mut self.schedule.joiners);
         if !planted!("nv-rtos/end-wakes-nobody") {
-            each(joiners, |t| self.resume(t));
+            self.resume(joiners);
         }
     }
 
     /// Thread `t` has ended.
     pub fn leave(&mut self, t: usize, port: &dyn Port) {
         self.not_ready(t);
-        self.schedule.current = None;
+        port.ended(t);
+        self.schedule.current = NOBODY;
         self.reschedule(port);
-        if self.schedule.current.is_none() {
-            port.switch(None, None);
+        if self.schedule.current == NOBODY {
+            port.switch(None);
         }
     }
 
     /// The thread that runs lets the next one of its level run: of the one from which it has
     /// inherited its place, if it has.
     pub fn next_turn(&mut self, port: &dyn Port) {
-        if self.schedule.current.is_none() {
+        if self.schedule.current == NOBODY {
             return;
         }
         let top = usize::from(self.schedule.top);
@@ -198,8 +222,8 @@ impl<S: System> State<'_, S> {
                 o.waiters &= !bit(t);
             }
             self.schedule.joiners &= !bit(t);
-            self.resume(t);
         });
+        self.resume(due);
         self.set_timer((next != u64::MAX).then_some(next), port);
     }
 
@@ -215,26 +239,38 @@ impl<S: System> State<'_, S> {
         port.set_timer(at.map(|at| at.saturating_sub(self.base)));
     }
 
-    /// The next thread: of those that are ready, or wait for a mutex whose holder is, the first of
-    /// the highest level. Where it waits, the holder.
-    #[inline(always)]
-    fn pick(&mut self) -> Option<u8> {
-        let top = 31u32.checked_sub(self.schedule.levels.leading_zeros())?;
+    /// Switches to the thread that is to run now: of those that are ready, or wait for a mutex
+    /// whose holder is, the first of the highest level. Where it waits, the holder.
+    #[inline(never)]
+    pub fn reschedule(&mut self, port: &dyn Port) {
+        #[cfg(feature = "instrument")]
+        self.tell(port);
+        let top = 31u32.wrapping_sub(self.schedule.levels.leading_zeros());
         let lends = u32::from(self.schedule.lends);
-        let l = self.ram.levels_mut().get_mut(top as usize)?;
+        let Some(l) = self.ram.levels_mut().get_mut(top as usize) else {
+            return self.switch(NOBODY, port);
+        };
         let first = l.first();
         if lends >> first & 1 != 0 {
-            return self.pick_lender();
+            return self.reschedule_lender(port);
         }
         l.turn = first;
         self.schedule.top = top as u8;
-        Some(first)
+        self.switch(first, port)
+    }
+
+    #[inline(always)]
+    fn switch(&mut self, next: u8, port: &dyn Port) {
+        if next != self.schedule.current {
+            self.schedule.current = next;
+            port.switch((next != NOBODY).then_some(next.into()));
+        }
     }
 
     /// The same, where the first thread waits for a mutex.
     #[cold]
     #[inline(never)]
-    fn pick_lender(&mut self) -> Option<u8> {
+    fn reschedule_lender(&mut self, port: &dyn Port) {
         for top in (0..S::THREADS.len()).rev() {
             let Some(&(mut left)) = self.ram.levels().get(top) else {
                 continue;
@@ -246,12 +282,12 @@ impl<S: System> State<'_, S> {
                         l.turn = first;
                     }
                     self.schedule.top = top as u8;
-                    return Some(runs);
+                    return self.switch(runs, port);
                 }
                 left.ready &= !bit(first.into());
             }
         }
-        None
+        self.switch(NOBODY, port)
     }
 
     /// The thread that runs so that `t`, which waits for a mutex, comes on: who holds it.
@@ -274,21 +310,9 @@ impl<S: System> State<'_, S> {
     /// The system starts: no port has switched to what a handler may have picked before.
     pub fn begin(&mut self, port: &dyn Port) {
         if !planted!("nv-rtos/handler-before-the-start") {
-            self.schedule.current = None;
+            self.schedule.current = NOBODY;
         }
         self.reschedule(port);
-    }
-
-    /// Switches to the thread that is to run now.
-    pub fn reschedule(&mut self, port: &dyn Port) {
-        #[cfg(feature = "instrument")]
-        self.tell(port);
-        let next = self.pick();
-        let before = self.schedule.current;
-        if next != before {
-            self.schedule.current = next;
-            port.switch(before.map(usize::from), next.map(usize::from));
-        }
     }
 
     /// Tells a test kit who is ready.
@@ -297,7 +321,11 @@ impl<S: System> State<'_, S> {
         for thread in 0..S::THREADS.len() {
             let at = self.is_ready(thread).then_some(self.priority(thread));
             port.observe(crate::port::Event::Ready { thread, at });
-            if self.is_aborted(thread) {
+            if crate::spawn::is_reserved::<S>(thread) {
+                let free = self.is_free(thread);
+                port.observe(crate::port::Event::Free { thread, free });
+            }
+            if self.is_aborted(thread) && !self.is_free(thread) {
                 port.observe(crate::port::Event::Aborted { thread });
             }
         }

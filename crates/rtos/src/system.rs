@@ -4,6 +4,7 @@ use crate::error::OpenError;
 use crate::kernel::Kernel;
 use crate::ram::Memory;
 use crate::shared::{Shares, UnitOf};
+use crate::spawn::{PlaceSpec, arguments};
 use core::marker::PhantomData;
 use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Sharing, Tx, Width};
@@ -17,6 +18,9 @@ pub trait System: Shares<Unit = UnitOf<Self>> + Sized + 'static {
     type Roots: PlacesOf;
     /// The threads, in the order of their roots.
     const THREADS: &'static [ThreadSpec];
+    /// The reserved places among them, which are the last ones.
+    #[doc(hidden)]
+    const PLACES: &'static [PlaceSpec] = &[];
     /// The kernel's RAM for them.
     #[doc(hidden)]
     type Ram: Memory;
@@ -123,6 +127,26 @@ macro_rules! control_entry {
     ($system:ident $other:ident) => {};
 }
 
+/// What a system may do with threads. One with reserved places aborts threads and changes their
+/// priorities in any case.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! control_entries {
+    ($system:ident [] [$($may:ident)*]) => {
+        $($crate::control_entry! { $system $may })*
+    };
+    ($system:ident [$($place:ident)+] []) => {
+        impl $crate::Changes for $system {}
+    };
+    ($system:ident [$($place:ident)+] [change $($may:ident)*]) => {
+        $crate::control_entries! { $system [$($place)+] [$($may)*] }
+    };
+    ($system:ident [$($place:ident)+] [$first:ident $($may:ident)*]) => {
+        $crate::control_entry! { $system $first }
+        $crate::control_entries! { $system [$($place)+] [$($may)*] }
+    };
+}
+
 /// What a block `control` says goes together.
 #[doc(hidden)]
 pub const fn assert_control(control: ThreadControl) {
@@ -175,9 +199,15 @@ impl Layout {
     }
 }
 
-/// What a system's objects take, with the notifications of its threads, which lie behind them.
+/// What a system's objects take, with the notifications of its threads and the arguments of its
+/// places, which lie behind them.
 #[doc(hidden)]
-pub const fn end_of_all(objects: Layout, threads: usize, control: ThreadControl) -> Layout {
+pub const fn end_of_all(
+    objects: Layout,
+    threads: usize,
+    places: &[PlaceSpec],
+    control: ThreadControl,
+) -> Layout {
     let n = if control.notify { threads } else { 0 };
     assert!(
         objects.object as usize + n <= 64,
@@ -186,7 +216,7 @@ pub const fn end_of_all(objects: Layout, threads: usize, control: ThreadControl)
     Layout {
         object: objects.object + n as u8,
         word: objects.word + n as u16,
-        slots: objects.slots,
+        slots: objects.slots + arguments(places),
     }
 }
 
@@ -201,6 +231,7 @@ pub const fn all_objects<const N: usize>(own: &[ObjectSpec], end: Layout) -> [Ob
         initial: 0,
         content: 0,
         timer: 0,
+        reserved: 0,
     }; N];
     let mut i = 0;
     while i < N {
@@ -226,15 +257,19 @@ pub struct ObjectSpec {
     pub content: u64,
     /// It is a timer: 1, or a periodic one: 2.
     pub timer: u8,
+    /// In the list of a system's objects: for so many reserved places this stands. In the list of
+    /// all: what the word is to a place.
+    pub reserved: u8,
 }
 
-/// A thread of the system `S`, for [`Thread::join`](crate::Thread::join).
-pub struct ThreadId<S> {
+/// A thread of the system `S`, for [`Thread::join`](crate::Thread::join). That of a reserved place
+/// is marked [`Reserved`](crate::Reserved), and can be [spawned](Self::spawn).
+pub struct ThreadId<S, A = ()> {
     pub(crate) number: usize,
-    _s: PhantomData<fn() -> S>,
+    _s: PhantomData<fn() -> (S, A)>,
 }
 
-impl<S: System> ThreadId<S> {
+impl<S: System, A> ThreadId<S, A> {
     /// The thread of this name.
     ///
     /// **Panics**, where the program is compiled, if there is none.
@@ -259,12 +294,12 @@ impl<S: System> ThreadId<S> {
     }
 }
 
-impl<S> Clone for ThreadId<S> {
+impl<S, A> Clone for ThreadId<S, A> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<S> Copy for ThreadId<S> {}
+impl<S, A> Copy for ThreadId<S, A> {}
 
 const fn same(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
@@ -293,8 +328,11 @@ pub(crate) fn fingerprint<S: System>() -> u64 {
     for t in S::THREADS {
         t.name.bytes().for_each(|b| add(b.into()));
     }
+    for place in S::PLACES {
+        add(place.content);
+    }
     for o in S::OBJECTS {
-        add(o.kind as u64);
+        add(o.kind as u64 | u64::from(o.reserved) << 8);
         add(o.words.into());
         // A program may change the period of a timer.
         add(if o.timer == 0 {
@@ -396,14 +434,33 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// }
 /// ```
 ///
+/// A block `reserve` behind the threads has places for threads that are spawned at run time: see
+/// [`ThreadId::spawn`]. It turns on `change` of the block `control`.
+///
+/// ```text
+///     reserve {
+///         worker(u32 = 0, Job): 1;           // name(root = its first value, argument): priority
+///     }
+/// ```
+///
 /// A block `control { change: true, notify: true, lives: 4, ticks: 1000 }` behind the threads turns
 /// on what [`ThreadControl`] has.
+///
+/// Objects that are made and deleted at run time have places in the block `objects`: see
+/// [`Places`](crate::Places).
+///
+/// ```text
+///         REPLIES: [Queue<u32, 4>; 3] => Reply;      // places for 3 queues, a type for handles
+///         PERMITS: [Semaphore = 9; 2] => Permit;     // for 2 semaphores of at most 9
+///         PHASES: [Events; 2] => Phase;              // for 2 event groups
+///         ALARMS: [Timer = one_shot(50); 4] => Alarm;
+/// ```
 ///
 /// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
 /// functions `Blinky::open`, which opens the region at each boot, `Blinky::spawn`, which makes the
 /// threads, and `Blinky::BYTES`, the least length of a region's first part.
 ///
-/// A system has 2 to 8 threads.
+/// A system has 1 to 8 threads, with those of reserved places.
 #[macro_export]
 macro_rules! system {
     (
@@ -414,13 +471,16 @@ macro_rules! system {
         objects { $($objects:tt)* }
         $(shared { $($(#[$shared_doc:meta])* $shared:ident: $data:ty = $first:expr;)+ })?
         threads { $($thread:ident($root:ty = $init:expr): $priority:expr;)+ }
+        $(reserve {
+            $($place:ident($place_root:ty = $place_init:expr, $arg:ty): $place_priority:expr;)+
+        })?
         $(control { $($may:ident: $value:expr),+ $(,)? })?
     ) => {
         $(#[$doc])*
         $vis enum $system {}
         const _: () = $crate::__private::assert_preempted::<$model>();
         const _: () = $crate::__private::assert_control($system::__CONTROL);
-        $($($crate::control_entry! { $system $may })+)?
+        $crate::control_entries! { $system [$($($place)+)?] [$($($may)+)?] }
 
         $crate::objects! {
             $system, $vis, $crate::__private::Layout::FIRST, [];
@@ -431,15 +491,20 @@ macro_rules! system {
 
         impl $crate::System for $system {
             type Model = $model;
-            type Roots = $crate::__private::Each<($($root,)+)>;
+            type Roots = $crate::__private::Each<($($root,)+ $($($place_root,)+)?)>;
             type Ram = $crate::__private::Ram<
-                { [$(stringify!($thread)),+].len() },
+                { $system::__THREADS },
                 { $system::__ALL.object as usize },
                 { $system::__ALL.word as usize },
             >;
             const THREADS: &'static [$crate::ThreadSpec] = &[
                 $($crate::ThreadSpec { name: stringify!($thread), priority: $priority },)+
+                $($($crate::ThreadSpec {
+                    name: stringify!($place),
+                    priority: $place_priority,
+                },)+)?
             ];
+            const PLACES: &'static [$crate::__private::PlaceSpec] = $system::__PLACES;
             const OBJECTS: &'static [$crate::__private::ObjectSpec] =
                 &$crate::__private::all_objects::<{ $system::__ALL.object as usize }>(
                     $system::__OBJECTS,
@@ -454,15 +519,23 @@ macro_rules! system {
 
         #[allow(dead_code)]
         impl $system {
+            const __THREADS: usize = [
+                $(stringify!($thread),)+ $($(stringify!($place),)+)?
+            ].len();
+            const __PLACES: &'static [$crate::__private::PlaceSpec] = &[
+                $($($crate::__private::PlaceSpec::of::<$arg>(),)+)?
+            ];
             const __CONTROL: $crate::ThreadControl = {
                 #[allow(unused_mut)]
                 let mut control = $crate::ThreadControl::NONE;
                 $($(control.$may = $value;)+)?
+                control.change |= !$system::__PLACES.is_empty();
                 control
             };
             const __ALL: $crate::__private::Layout = $crate::__private::end_of_all(
                 $system::__END,
-                [$(stringify!($thread)),+].len(),
+                $system::__THREADS,
+                $system::__PLACES,
                 $system::__CONTROL,
             );
 
@@ -473,7 +546,10 @@ macro_rules! system {
             $vis fn open(
                 region: $crate::nvmem::Region<'_, $model>,
             ) -> Result<$crate::__private::Opened<'_, $system>, $crate::OpenError> {
-                $crate::__private::open::<$system, _>(region, |_| Ok(($($init,)+)))
+                $crate::__private::open::<$system, _>(
+                    region,
+                    |_| Ok(($($init,)+ $($($place_init,)+)?)),
+                )
             }
 
             $(
@@ -496,7 +572,8 @@ macro_rules! system {
             )?
 
             /// Makes the threads, each with its body, in the order of the system. A body may
-            /// capture what the thread needs of the machine.
+            /// capture what the thread needs of the machine. The body of a reserved place also gets
+            /// the argument of each thread there.
             #[allow(clippy::too_many_arguments, clippy::let_unit_value)]
             $vis fn spawn<'s, 'm: 's, 'c: 's>(
                 kernel: &'s $crate::Kernel<'m, $system>,
@@ -508,10 +585,17 @@ macro_rules! system {
                         &mut $crate::Thread<'k, 'm, 'c, $system, $root>,
                     ) -> Result<(), $crate::Error> + 's,
                 )+
+                $($(
+                    $place: impl for<'k> FnMut(
+                        &mut $crate::Thread<'k, 'm, 'c, $system, $place_root>,
+                        $arg,
+                    ) -> Result<(), $crate::Error> + 's,
+                )+)?
             ) {
                 let cells = $crate::cells_given!($(data $($shared)+)?);
                 $crate::spawn_each! {
-                    kernel, places, cells, to, [$($thread)+], [0 1 2 3 4 5 6 7]
+                    kernel, places, cells, to, [$($thread)+] [$($($place)+)?],
+                    [0 1 2 3 4 5 6 7]
                 }
             }
 
@@ -521,6 +605,12 @@ macro_rules! system {
                     $crate::ThreadId::of(stringify!($thread))
                 }
             )+
+            $($(
+                /// The reserved place of this name.
+                $vis const fn $place() -> $crate::ThreadId<$system, $crate::Reserved<$arg>> {
+                    $crate::ThreadId::of(stringify!($place))
+                }
+            )+)?
         }
     };
 }
@@ -529,16 +619,28 @@ macro_rules! system {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! spawn_each {
-    ($kernel:ident, $places:ident, $cells:ident, $to:ident, [], [$($i:tt)*]) => {};
+    ($kernel:ident, $places:ident, $cells:ident, $to:ident, [] [], [$($i:tt)*]) => {};
     (
         $kernel:ident, $places:ident, $cells:ident, $to:ident,
-        [$body:ident $($rest:ident)*], [$i:tt $($more:tt)*]
+        [] [$body:ident $($rest:ident)*], [$i:tt $($more:tt)*]
+    ) => {
+        let place = $crate::__private::reserved($kernel, $i, $places.$i);
+        $to.spawn($i, stringify!($body), move |port| {
+            $crate::__private::run_place($kernel, port, $i, place, $cells, $body)
+        });
+        $crate::spawn_each! { $kernel, $places, $cells, $to, [] [$($rest)*], [$($more)*] }
+    };
+    (
+        $kernel:ident, $places:ident, $cells:ident, $to:ident,
+        [$body:ident $($rest:ident)*] [$($reserved:ident)*], [$i:tt $($more:tt)*]
     ) => {
         let place = $crate::__private::kept($kernel, $i, $places.$i);
         $to.spawn($i, stringify!($body), move |port| {
             $crate::__private::run($kernel, port, $i, place, $cells, $body)
         });
-        $crate::spawn_each! { $kernel, $places, $cells, $to, [$($rest)*], [$($more)*] }
+        $crate::spawn_each! {
+            $kernel, $places, $cells, $to, [$($rest)*] [$($reserved)*], [$($more)*]
+        }
     };
 }
 
@@ -640,14 +742,41 @@ macro_rules! pool_config {
     };
 }
 
+/// The handles of objects that are made at run time.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! made {
+    ($vis:vis $made:ident) => {
+        /// An object that was made at run time.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, $crate::nvmem::Persist)]
+        #[persist(crate = $crate::nvmem)]
+        #[repr(C)]
+        $vis struct $made {
+            place: u8,
+            state: u8,
+        }
+        impl $crate::Made for $made {
+            fn new(place: u8, state: u8) -> Self {
+                $made { place, state }
+            }
+            fn parts(self) -> (u8, u8) {
+                (self.place, self.state)
+            }
+        }
+    };
+}
+
 /// The objects of a system: each is placed behind the one before.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! objects {
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];) => {
         impl $system {
-            const __OBJECTS: &'static [$crate::__private::ObjectSpec] = &[$($name.spec()),*];
             const __END: $crate::__private::Layout = $at;
+            const __OBJECTS: &'static [$crate::__private::ObjectSpec] =
+                &$crate::__private::each_place::<{ $system::__END.object as usize }>(
+                    &[$($name.spec()),*],
+                );
         }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
@@ -661,6 +790,54 @@ macro_rules! objects {
         $(#[$doc:meta])* $new:ident: Queue<$message:ty, $n:literal>; $($rest:tt)*) => {
         $(#[$doc])*
         $vis const $new: $crate::Queue<$system, $message, $n> = $crate::Queue::at($at);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])*
+        $new:ident: [Queue<$message:ty, $n:literal>; $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        $crate::made! { $vis $made }
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Queue<$system, $message, $n>, $made> =
+            $crate::Places::of_queues($at, $count);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: [Semaphore = $max:expr; $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        $crate::made! { $vis $made }
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Semaphore<$system>, $made> =
+            $crate::Places::of_semaphores($at, $max, $count);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: [Events; $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        $crate::made! { $vis $made }
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Events<$system>, $made> =
+            $crate::Places::of_events($at, $count);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])*
+        $new:ident: [Timer = one_shot($period:expr); $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        $crate::made! { $vis $made }
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Timer<$system>, $made> =
+            $crate::Places::of_one_shots($at, $period, $count);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])*
+        $new:ident: [Timer = periodic($period:expr); $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        $crate::made! { $vis $made }
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Timer<$system>, $made> =
+            $crate::Places::of_periodic_ones($at, $period, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];

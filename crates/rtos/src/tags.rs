@@ -158,12 +158,17 @@ impl<'m, S: System> Store<'m, S> {
 
     /// Changes a state with the commit of a stamp: from `before` to `after`.
     #[inline]
-    pub fn put(&mut self, word: u16, stamp: Stamp, before: u8, after: u8) -> Result<(), TagError> {
+    pub fn put(
+        &mut self,
+        word: usize,
+        stamp: Stamp,
+        before: u8,
+        after: u8,
+    ) -> Result<(), TagError> {
         if wide::<S::Model>() {
-            self.words
-                .put(word.into(), stamp, before.into(), after.into())
+            self.words.put(word, stamp, before.into(), after.into())
         } else {
-            self.cells.put(word.into(), stamp, after.into())
+            self.cells.put(word, stamp, after.into())
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
     /// Its environment is the thread's seat in the kernel.
     pub(crate) rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
     /// Where the keys to the data of mutexes are.
-    cells: S::At<'c>,
+    pub(crate) cells: S::At<'c>,
 }
 
 /// The place of a thread that runs. An aborted one has no records from now on: what only they own
@@ -212,14 +212,15 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         self.sys().yield_now()
     }
 
-    /// Waits until another thread has ended.
+    /// Waits until another thread has ended. If its place is a reserved one, waits until no thread
+    /// is there; the result is that of the last one.
     ///
     /// **Power loss**: the next life waits until it has ended again, which is as soon as it has
     /// passed its records. **Cost**: stores nothing. In a system with a block `control`, how the
     /// wait ended is a record: each life gets the same. **Errors**: [`code::FAILED`] if that thread
     /// has ended with an error; [`code::PARKED`], [`code::ABORTED`].
     #[track_caller]
-    pub fn join(&mut self, thread: ThreadId<S>) -> Result<(), Error> {
+    pub fn join<A>(&mut self, thread: ThreadId<S, A>) -> Result<(), Error> {
         let sys = self.sys();
         if !S::CONTROL.stops() {
             return sys.join(thread.number);

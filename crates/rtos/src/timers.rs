@@ -25,6 +25,7 @@
 use crate::error::code;
 use crate::kernel::{State, Sys, abort};
 use crate::objects::Step;
+use crate::places::{Always, Exists, has_places};
 use crate::port::Port;
 use crate::ram::{Memory, NOTHING, Operation};
 use crate::system::{Kind, Layout, ObjectSpec, System};
@@ -46,6 +47,8 @@ mod to {
 const ALL: u8 = 0xff;
 /// Bytes of a deadline.
 const DEADLINE: u32 = 8;
+/// And of a timer's slots.
+pub(crate) const SLOTS: u32 = 2 * DEADLINE;
 
 /// What the kernel knows of a timer.
 #[derive(Clone, Copy)]
@@ -74,15 +77,18 @@ impl TimerSpec {
 ///
 /// Steps start and stop it; a thread that calls [`expired`] in its steps, the timers' daemon,
 /// handles its end. A program without such a thread has timers that never end.
-pub struct Timer<S> {
+pub struct Timer<S, G = Always> {
     at: Layout,
     timer: TimerSpec,
+    exists: G,
     _s: PhantomData<fn() -> S>,
 }
 
 /// Which timer has expired: see [`Timer::is`].
 pub struct TimerId<S> {
     object: u8,
+    /// If it was made at run time: the state of its place's word.
+    made: u8,
     _s: PhantomData<fn() -> S>,
 }
 
@@ -111,6 +117,7 @@ impl<S: System> Timer<S> {
                 period,
                 periodic,
             },
+            exists: Always,
             _s: PhantomData,
         }
     }
@@ -123,13 +130,25 @@ impl<S: System> Timer<S> {
             initial: 0,
             content: (self.timer.slots as u64) << 32 | self.timer.period as u64,
             timer: 1 + self.timer.periodic as u8,
+            reserved: 0,
         }
     }
     #[doc(hidden)]
     pub const fn behind(&self) -> Layout {
-        self.at.behind(self.spec(), 2 * DEADLINE)
+        self.at.behind(self.spec(), SLOTS)
     }
+    /// This timer, if it exists.
+    pub(crate) fn if_it<G>(self, exists: G) -> Timer<S, G> {
+        Timer {
+            at: self.at,
+            timer: self.timer,
+            exists,
+            _s: PhantomData,
+        }
+    }
+}
 
+impl<S: System, G: Exists> Timer<S, G> {
     /// Starts the timer, with the commit of the step: it expires one period later. A timer that is
     /// active begins anew.
     ///
@@ -160,6 +179,9 @@ impl<S: System> Timer<S> {
         let sys = step.token();
         let (object, periodic) = (self.at.object, self.timer.periodic);
         sys.kernel.section(|s| {
+            if self.exists.check(s, sys.me).is_err() {
+                return false;
+            }
             let mine = s.control(sys.me).operations().find(|o| o.object == object);
             match mine.map(|o| o.plus) {
                 Some(to::START) => true,
@@ -171,8 +193,8 @@ impl<S: System> Timer<S> {
     }
 
     /// Whether this timer has expired.
-    pub const fn is(&self, expired: TimerId<S>) -> bool {
-        self.at.object == expired.object
+    pub fn is(&self, expired: TimerId<S>) -> bool {
+        (self.at.object, self.exists.made()) == (expired.object, expired.made)
     }
 
     /// Its period, in ticks.
@@ -182,8 +204,10 @@ impl<S: System> Timer<S> {
 
     fn note(&self, step: &Step<'_, '_, '_, '_, S>, what: u8) -> Result<(), pmem_tx::Error> {
         let sys = step.token();
-        sys.kernel
-            .section(|s| s.note_timer(sys.me, self.at.object, |o| o.plus = what))
+        sys.kernel.section(|s| {
+            self.exists.check(s, sys.me)?;
+            s.note_timer(sys.me, self.at.object, |o| o.plus = what)
+        })
     }
 }
 
@@ -210,21 +234,22 @@ impl<S: System> Timer<S> {
 /// **Cost**: those of [`Timer::start`]. **Errors**: [`code::TOO_MANY`]; [`code::DAMAGED`] for the
 /// clock.
 pub fn expired<S: System>(step: &Step<'_, '_, '_, '_, S>) -> Result<TimerId<S>, pmem_tx::Error> {
-    let object = step.token().expired()?;
+    let (object, made) = step.token().expired()?;
     Ok(TimerId {
         object,
+        made,
         _s: PhantomData,
     })
 }
 
 impl<S: System> Sys<'_, '_, S> {
-    fn expired(&self) -> Result<u8, pmem_tx::Error> {
+    fn expired(&self) -> Result<(u8, u8), pmem_tx::Error> {
         loop {
             let found = self
                 .kernel
                 .section(|s| s.expire_or_block(self.me, self.port))?;
-            if let Some(object) = found {
-                return Ok(object);
+            if let Some(found) = found {
+                return Ok(found);
             }
             // The section's end has switched away, and this thread was woken.
         }
@@ -257,6 +282,10 @@ fn timers<S: System>() -> impl Iterator<Item = (u8, TimerSpec)> {
 impl<S: System> State<'_, S> {
     /// When an active timer expires.
     fn deadline(&mut self, object: u8, timer: &TimerSpec) -> Option<u64> {
+        let deleted = const { has_places::<S>() } && self.made(object) == Some(0);
+        if deleted && !planted!("nv-rtos/deleted-timer-expires") {
+            return None;
+        }
         let slot = self.object(object)?.state.checked_sub(1)?;
         let [low, high]: [u32; 2] = self.store.read_slot(timer.slot(slot))?;
         Some(u64::from(high) << 32 | u64::from(low))
@@ -277,7 +306,11 @@ impl<S: System> State<'_, S> {
 
     /// Claims the expiry of a timer that is due and that nobody has; otherwise waits for the
     /// earliest deadline, or until a timer is started.
-    fn expire_or_block(&mut self, t: usize, port: &dyn Port) -> Result<Option<u8>, pmem_tx::Error> {
+    fn expire_or_block(
+        &mut self,
+        t: usize,
+        port: &dyn Port,
+    ) -> Result<Option<(u8, u8)>, pmem_tx::Error> {
         let now = self.now(port);
         let mut next: Option<(u64, u8)> = None;
         for (object, timer) in timers::<S>() {
@@ -302,7 +335,7 @@ impl<S: System> State<'_, S> {
             if let Some(o) = self.object(object) {
                 o.taken = ALL;
             }
-            return Ok(Some(object));
+            return Ok(Some((object, self.made(object).unwrap_or(0))));
         }
         self.block(t, meeting::<S>(), until, port);
         Ok(None)

@@ -99,6 +99,18 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     aborts, "programs/aborts.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    spawns, "programs/spawns.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    reborn, "programs/reborn.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    respawns, "programs/respawns.rs":
+        [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
+    makes, "programs/makes.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    permits, "programs/permits.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    alarms, "programs/alarms.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     notify, "programs/notify.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
@@ -175,6 +187,46 @@ fn priorities_program() {
 fn aborts_program() {
     campaign!(aborts::in_order_32, 1, 1);
     campaign!(aborts::buffered_16, 1);
+}
+
+#[test]
+fn spawns_program() {
+    campaign!(spawns::in_order_32, 2);
+    campaign!(spawns::in_order_32, 1, 1);
+    campaign!(spawns::buffered_16, 2);
+}
+
+#[test]
+fn reborn_program() {
+    campaign!(reborn::in_order_32, 2);
+    campaign!(reborn::buffered_16, 2);
+}
+
+#[test]
+fn respawns_program() {
+    campaign!(respawns::in_order_32, 2);
+    campaign!(respawns::buffered_16, 1);
+}
+
+#[test]
+fn makes_program() {
+    campaign!(makes::in_order_32, 2);
+    campaign!(makes::in_order_32, 1, 1);
+    campaign!(makes::buffered_16, 2);
+}
+
+#[test]
+fn alarms_program() {
+    campaign!(alarms::in_order_32, 2);
+    campaign!(alarms::in_order_32, 1, 1);
+    campaign!(alarms::buffered_16, 1);
+}
+
+#[test]
+fn permits_program() {
+    campaign!(permits::in_order_32, 2);
+    campaign!(permits::in_order_32, 1, 1);
+    campaign!(permits::buffered_16, 2);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn a_state_that_its_object_never_has() {
     let sound = image(in_order_32::run, 2);
     // A count above the maximum, a slot that is neither empty nor full, a holder that is no thread,
     // a timer with a third slot, a number of a thread without a life.
-    for (index, state) in [(0, 10), (1, 5), (5, 3), (6, 3), (12, 8)] {
+    for (index, state) in [(0, 10), (1, 5), (5, 4), (6, 3), (20, 8)] {
         let mut bad = sound.clone();
         let at = Superblock::BYTES + 4 * index;
         bad[at..at + 4].copy_from_slice(&[state, state, 0, 0]);

@@ -133,11 +133,12 @@ fn first_in_first_out() {
 /// A port that only writes down to which thread it was to switch.
 #[derive(Default)]
 struct Switches(std::cell::RefCell<Vec<Option<usize>>>);
-impl Port for Switches {
+// SAFETY: it only writes down.
+unsafe impl Port for Switches {
     fn now(&self) -> u64 {
         0
     }
-    fn switch(&self, _: Option<usize>, to: Option<usize>) {
+    fn switch(&self, to: Option<usize>) {
         self.0.borrow_mut().push(to);
     }
     fn set_timer(&self, _: Option<u64>) {}
@@ -546,4 +547,145 @@ fn another_step_gets_the_expiry_of_one_that_fails() {
     })
     .run();
     println!("{s}");
+}
+
+mod made {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Made on Plain;
+        table { bytes: 64, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            QUEUES: [Queue<u32, 2>; 1] => Queued;
+            COUNTS: [Semaphore = 2; 2] => Count;
+            FLAGS: [Events; 1] => Flag;
+        }
+        threads {
+            maker(u32 = 0): 1;
+            other(u32 = 0): 1;
+        }
+    }
+}
+
+/// A handle names one object, until 128 others were made in its place.
+#[test]
+fn a_handle_is_old_until_its_state_comes_round() {
+    use made::*;
+    let life = |nv: Region<'_, Plain>, w: &World<'_, ()>| {
+        let (kernel, mut threads) = Made::open(nv).unwrap();
+        let (places, _) = threads.share().unwrap();
+        let machine = Machine::default();
+        let maker = |th: &mut Thread<Made, u32>| {
+            let first = th.step((), |sys, _, ()| QUEUES.make(sys))?;
+            th.each_step(0..127, first, |sys, n, i, first| {
+                if i == 0 {
+                    QUEUES.delete(sys, first)?;
+                }
+                let next = QUEUES.try_make(sys)?;
+                assert_eq!(
+                    next.is_some(),
+                    i > 0,
+                    "its last object is deleted with this step"
+                );
+                let gone = QUEUES.at(first).try_send(sys, 1);
+                assert_eq!(
+                    gone.unwrap_err(),
+                    nv_rtos::pmem_tx::Error::Aborted(code::DELETED)
+                );
+                if let Some(next) = next {
+                    QUEUES.at(next).try_send(sys, i)?;
+                    QUEUES.delete(sys, next)?;
+                    *n.get_mut(sys)? += 1;
+                }
+                Ok(())
+            })?;
+            th.step(first, |sys, n, first| {
+                assert_eq!(*n.get(sys), 126);
+                let last = QUEUES.make(sys)?;
+                assert_ne!(last, first);
+                QUEUES.delete(sys, last)?;
+                Ok(())
+            })?;
+            let again = th.step((first, 0), |sys, _, (first, _)| {
+                let again = QUEUES.make(sys)?;
+                assert_eq!(again, first, "after 128");
+                Ok(again)
+            })?;
+            let none = th.step(again, |sys, _, again| {
+                QUEUES
+                    .at(again)
+                    .try_receive(sys)
+                    .map(|m| u32::from(m.is_some()))
+            })?;
+            assert_eq!(none, 0, "it is new");
+            // More than its maximum.
+            let more = th.step((), |sys, _, ()| COUNTS.make(sys, 3).map(drop));
+            assert_eq!(more.map_err(Error::from), Err(Error::Aborted(code::FULL)));
+            let all = th.step((), |sys, _, ()| {
+                COUNTS.make(sys, 2)?;
+                COUNTS.make(sys, 2)?;
+                COUNTS.make(sys, 2).map(drop)
+            });
+            assert_eq!(
+                all.map_err(Error::from),
+                Err(Error::Aborted(code::NO_PLACE))
+            );
+            Ok(())
+        };
+        w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                Made::spawn(&kernel, places, kit, maker, |_| Ok(()));
+            });
+        });
+        assert!((0..2).all(|t| kernel.ended(t) == Some(Ok(()))));
+    };
+    explore(Mapped::<Plain>::new(2048), life).depth(0).run();
+}
+
+/// Interrupts' handlers use objects that were made at run time, while they exist.
+#[test]
+fn handlers_use_what_was_made() {
+    use made::*;
+    fn maker(
+        th: &mut Thread<Made, u32>,
+        give: impl Fn(Queued, Count, Flag) -> [Result<bool, Error>; 3],
+    ) -> Result<(), Error> {
+        let queue = th.step((), |sys, _, ()| QUEUES.make(sys))?;
+        let count = th.step((), |sys, _, ()| COUNTS.make(sys, 0))?;
+        let flag = th.step((), |sys, _, ()| FLAGS.make(sys))?;
+        assert_eq!(give(queue, count, flag), [Ok(true); 3]);
+        th.step((queue, count, flag), |sys, _, (queue, count, flag)| {
+            assert_eq!(QUEUES.at(queue).receive(sys)?, 5);
+            COUNTS.at(count).take(sys)?;
+            FLAGS.at(flag).wait(sys, 4, nv_rtos::Until::All)?;
+            QUEUES.delete(sys, queue)?;
+            COUNTS.delete(sys, count)?;
+            FLAGS.delete(sys, flag)
+        })?;
+        let deleted = Err(Error::Aborted(code::DELETED));
+        assert_eq!(give(queue, count, flag), [deleted; 3]);
+        Ok(())
+    }
+    let life = |nv: Region<'_, Plain>, w: &World<'_, ()>| {
+        let (kernel, mut threads) = Made::open(nv).unwrap();
+        let (places, _) = threads.share().unwrap();
+        let machine = Machine::default();
+        w.threads(|t| {
+            let kernel = &kernel;
+            machine.start(t, kernel, |kit| {
+                let kit_of_maker = *kit;
+                let give = move |queue, count, flag| {
+                    // What a handler would do, in the thread.
+                    let isr = kernel.isr(&kit_of_maker);
+                    let sent = QUEUES.at(queue).send_from_isr(&isr, 5);
+                    let given = COUNTS.at(count).give_from_isr(&isr);
+                    let set = FLAGS.at(flag).set_from_isr(&isr, 4).map(|()| true);
+                    [sent, given, set]
+                };
+                let maker = move |th: &mut Thread<Made, u32>| maker(th, give);
+                Made::spawn(kernel, places, kit, maker, |_| Ok(()));
+            });
+        });
+        assert!((0..2).all(|t| kernel.ended(t) == Some(Ok(()))));
+    };
+    explore(Mapped::<Plain>::new(2048), life).depth(0).run();
 }

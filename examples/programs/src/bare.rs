@@ -30,6 +30,8 @@ pub struct Machine<'a> {
     pub period: Option<u32>,
     /// Called when the threads are made, before they run.
     pub starts: &'a dyn Fn(),
+    /// Called while no thread is ready, with interrupts masked: waits for one, or is one.
+    pub idle: &'a dyn Fn(),
 }
 
 /// Makes the threads, and runs them to their end.
@@ -40,7 +42,7 @@ macro_rules! run {
         let $port = &mut port;
         $spawn;
         ($machine.starts)();
-        if !port.run(&$kernel, $machine.period) {
+        if !port.run_idle(&$kernel, $machine.period, |_| ($machine.idle)()) {
             return None;
         }
     };

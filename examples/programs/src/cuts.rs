@@ -4,7 +4,7 @@ use crate::support::{BYTES, Fram, Machine};
 use crate::{protected, reference, unprotected};
 use core::mem::MaybeUninit;
 use nv_rtos::nvmem::Region;
-use powerfail::{EveryEvents, Mapped, Summary, World, endure};
+use powerfail::{EveryEvents, Mapped, Summary, World, endure, explore};
 
 /// A boot of a program: what it finds, if all of its threads come to their end.
 pub type Boot = for<'a, 'm> fn(Region<'a, Fram>, &'a Machine<'m>) -> Option<[u32; 4]>;
@@ -18,7 +18,7 @@ pub trait Program: 'static {
     /// Its results.
     fn reference() -> [u32; 4];
 
-    /// Runs it in RAM without protection, and in non-volatile memory with protection. The power
+    /// Runs it in RAM without protection, once, and in non-volatile memory with protection. The power
     /// fails so many times: in each life after a random number of events, on average `events`.
     ///
     /// **Panics**: it finds something else than the reference, or does not come to its end.
@@ -26,18 +26,38 @@ pub trait Program: 'static {
         let program = |memory: Region<'_, Fram>, world: &World<'_, u32>| {
             let machine = &Machine { world };
             let wanted = Some(Self::reference());
-            for garbage in [0, u64::MAX] {
-                let mut ram = [MaybeUninit::new(garbage); BYTES / 8];
-                assert_eq!((Self::UNPROTECTED)(Region::new(&mut ram), machine), wanted);
+            if world.with(|n| *n) == 0 {
+                for garbage in [0, u64::MAX] {
+                    let mut ram = [MaybeUninit::new(garbage); BYTES / 8];
+                    assert_eq!((Self::UNPROTECTED)(Region::new(&mut ram), machine), wanted);
+                }
+                world.update(|n| *n = 1);
             }
             assert_eq!((Self::PROTECTED)(memory, machine), wanted);
-            // How often it has come to its end.
-            world.update(|ends| *ends += 1);
+            // How often it has come to its end, and 1.
+            world.update(|n| *n += 1);
         };
         let memory = Mapped::<Fram>::new(BYTES);
-        endure(memory, EveryEvents(events), program, |ends| *ends)
-            .boots(cuts)
-            .progress_within(cuts)
+        endure(memory, EveryEvents(events), program, |n| {
+            n.saturating_sub(1)
+        })
+        .boots(cuts)
+        .progress_within(cuts)
+        .run()
+    }
+
+    /// Runs it with a cut at each event, and in each life after that, so deep.
+    ///
+    /// **Panics**: as above.
+    fn explore(depth: u32) -> Summary {
+        let program = |memory: Region<'_, Fram>, world: &World<'_, u32>| {
+            let found = (Self::PROTECTED)(memory, &Machine { world });
+            assert_eq!(found, Some(Self::reference()));
+        };
+        explore(Mapped::<Fram>::new(BYTES), program)
+            .depth(depth)
+            .max_depth(depth)
+            .limit(4)
             .run()
     }
 }
@@ -62,4 +82,22 @@ programs! {
     Mq: mq;
     /// An event group.
     Em: em;
+    /// Bit counts.
+    Bc: bc;
+    /// A multi-layer perceptron.
+    Mlp: mlp;
+    /// A software timer.
+    Sen: sen;
+    /// A key-value store.
+    Kv: kv;
+    /// A pipeline into a table.
+    Etl: etl;
+    /// Predictions.
+    Pred: pred;
+    /// Statistics.
+    Stats: stats;
+    /// Training.
+    Train: train;
+    /// Activity recognition.
+    Ar: ar;
 }

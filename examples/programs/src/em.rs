@@ -7,7 +7,7 @@
 use super::nv_rtos::nvmem::Region;
 use super::nv_rtos::pmem_tx::Ptr;
 use super::nv_rtos::{self, Error, Thread, Until, now};
-use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, rounds, run};
 
 /// How often the flags are set.
 pub const ROUNDS: u32 = 100;
@@ -33,7 +33,7 @@ nv_rtos::system! {
 }
 
 fn monitor(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
-    th.each_step(0..ROUNDS, (), |sys, _, _, ()| FLAGS.set(sys, 1 | 2))
+    th.each_step(0..rounds(ROUNDS), (), |sys, _, _, ()| FLAGS.set(sys, 1 | 2))
 }
 
 /// An actor. Returns the hash of all rounds, and the sum of what the last one has written.
@@ -42,7 +42,7 @@ fn actor(th: &mut Thread<Plan, Buffer>, flag: u8) -> Result<[u32; 2], Error> {
         *buffer.get_mut(sys)? = Some(Ptr::new(sys, [0; WORDS])?);
         Ok(())
     })?;
-    th.each_step(0..ROUNDS, flag, |sys, buffer, i, flag| {
+    th.each_step(0..rounds(ROUNDS), flag, |sys, buffer, i, flag| {
         FLAGS.wait(sys, flag, Until::All)?;
         let time = now(sys) as u32;
         let [before, hash] = head(buffer.get(sys).as_ref().map(|b| b.get(sys)));

@@ -3,6 +3,9 @@
 // One source, two builds.
 #![allow(clippy::duplicate_mod)]
 
+#[cfg(machine)]
+pub mod learn;
+pub mod model;
 pub mod reference;
 pub mod support;
 
@@ -17,8 +20,18 @@ pub mod plain_kernel;
 pub mod protected {
     use ::nv_rtos;
 
+    pub mod ar;
+    pub mod bc;
     pub mod em;
+    pub mod etl;
+    pub mod hashes;
+    pub mod kv;
+    pub mod mlp;
     pub mod mq;
+    pub mod pred;
+    pub mod sen;
+    pub mod stats;
+    pub mod train;
 }
 
 /// The programs on a kernel without protection, which has the same names: [`plain_kernel`].
@@ -27,6 +40,16 @@ pub mod protected {
 pub mod unprotected {
     use crate::plain_kernel as nv_rtos;
 
+    pub mod ar;
+    pub mod bc;
     pub mod em;
+    pub mod etl;
+    pub mod hashes;
+    pub mod kv;
+    pub mod mlp;
     pub mod mq;
+    pub mod pred;
+    pub mod sen;
+    pub mod stats;
+    pub mod train;
 }

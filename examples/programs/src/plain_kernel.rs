@@ -7,11 +7,9 @@
 //!
 //! It has what the programs use. Ports are those of `nv-rtos`.
 
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::marker::PhantomData;
-use core::num::NonZeroUsize;
-use core::ops::Range;
-use nv_rtos::nvmem::fields::{FieldAccess, Fields};
+use core::ops::{Deref, Range};
 use nv_rtos::nvmem::{Model, Region};
 use nv_rtos::{Port, Runs};
 
@@ -19,9 +17,16 @@ pub use nv_rtos::{Config, Error, OpenError, ThreadSpec, Until, nvmem};
 
 /// What programs use of `pmem-tx`.
 pub mod pmem_tx {
-    pub use super::Ptr;
+    pub use super::{PBox, Ptr, Root, Tx};
     pub use nv_rtos::pmem_tx::{Config, Error};
 }
+
+mod heap;
+mod objects;
+
+use heap::Heap;
+pub use heap::{FieldSlot, Lender, PBox, Ptr, Root, Tx};
+pub use objects::{Events, Messages, Mutex, Queue, Timer, TimerId, expired};
 
 /// A program's threads and objects: [`system!`] implements it.
 pub trait System: Sized + 'static {
@@ -31,6 +36,8 @@ pub trait System: Sized + 'static {
     type Memory;
     /// The threads.
     const THREADS: &'static [ThreadSpec];
+    /// Where the timers are.
+    const TIMERS: &'static [At];
     /// Writes what the memory holds at first. Slots of queues stay as they are.
     ///
     /// # Safety
@@ -57,8 +64,12 @@ struct State {
     ready: u8,
     ended: u8,
     current: Option<u8>,
-    waiters: [u8; 8],
+    waiters: [u8; WAITED_FOR],
 }
+
+/// Objects for which threads wait, and what those wait for who wait for a timer.
+const WAITED_FOR: usize = 16;
+const TIME: usize = WAITED_FOR - 1;
 
 impl State {
     #[inline(always)]
@@ -82,7 +93,7 @@ impl State {
         let (before, next) = (self.current, self.pick());
         if before != next {
             self.current = next;
-            port.switch(before.map(usize::from), next.map(usize::from));
+            port.switch(next.map(usize::from));
         }
     }
 
@@ -109,9 +120,7 @@ impl State {
 /// The kernel of a system.
 pub struct Kernel<'m, S: System> {
     memory: *mut S::Memory,
-    /// Where [`Ptr::new`] finds room, and how much there is.
-    free: Cell<*mut u8>,
-    left: Cell<usize>,
+    heap: Heap,
     state: RefCell<State>,
     _region: PhantomData<Region<'m, S::Model>>,
 }
@@ -134,7 +143,12 @@ impl<S: System> Runs for Kernel<'_, S> {
     fn start(&self, port: &dyn Port) {
         self.section(|s| s.reschedule(port));
     }
-    fn tick(&self, _: &dyn Port) {}
+    fn tick(&self, port: &dyn Port) {
+        self.section(|s| {
+            port.set_timer(None);
+            s.wake(TIME, port);
+        });
+    }
     fn slice(&self, port: &dyn Port) {
         self.section(|s| {
             let Some(current) = s.current else { return };
@@ -180,7 +194,7 @@ pub(crate) fn open<S: System>(
         ready: 0,
         ended: 0,
         current: None,
-        waiters: [0; 8],
+        waiters: [0; WAITED_FOR],
     };
     for (t, spec) in S::THREADS.iter().enumerate() {
         let higher = |p: &u8| S::THREADS.iter().any(|s| s.priority == *p);
@@ -192,8 +206,7 @@ pub(crate) fn open<S: System>(
     }
     let kernel = Kernel {
         memory,
-        free: Cell::new(region.base().wrapping_add(used)),
-        left: Cell::new(region.len() - used),
+        heap: Heap::new(region.base().wrapping_add(used), region.len() - used),
         state: RefCell::new(state),
         _region: PhantomData,
     };
@@ -205,6 +218,7 @@ pub struct Sys<'k, 'm, S: System> {
     kernel: &'k Kernel<'m, S>,
     port: &'k dyn Port,
     me: usize,
+    tx: Tx<'static, S::Model>,
 }
 
 impl<S: System> Clone for Sys<'_, '_, S> {
@@ -214,12 +228,14 @@ impl<S: System> Clone for Sys<'_, '_, S> {
 }
 impl<S: System> Copy for Sys<'_, '_, S> {}
 
-impl<S: System> Sys<'_, '_, S> {
-    /// An error that ends a step.
-    pub fn abort(&self, code: u16) -> pmem_tx::Error {
-        pmem_tx::Error::Aborted(code)
+impl<S: System> Deref for Sys<'_, '_, S> {
+    type Target = Tx<'static, S::Model>;
+    fn deref(&self) -> &Self::Target {
+        &self.tx
     }
+}
 
+impl<S: System> Sys<'_, '_, S> {
     /// Waits until `find` finds something in an object; then those wake who wait for it.
     #[inline]
     fn wait<R>(&self, object: usize, mut find: impl FnMut() -> Option<R>) -> R {
@@ -246,10 +262,14 @@ pub fn now<S: System>(step: &Sys<'_, '_, S>) -> u64 {
 
 /// The body of a step.
 pub type StepBody<'k, 'm, S, R, A, O> =
-    fn(&Sys<'k, 'm, S>, &mut Root<R>, A) -> Result<O, pmem_tx::Error>;
+    fn(&Sys<'k, 'm, S>, &mut RootOf<S, R>, A) -> Result<O, pmem_tx::Error>;
 /// The body of a loop of one step.
 pub type TurnBody<'k, 'm, S, R, A> =
-    fn(&Sys<'k, 'm, S>, &mut Root<R>, u32, A) -> Result<(), pmem_tx::Error>;
+    fn(&Sys<'k, 'm, S>, &mut RootOf<S, R>, u32, A) -> Result<(), pmem_tx::Error>;
+/// The body of a loop of several steps.
+pub type Turn<'k, 'm, S, R, A> = fn(&mut Thread<'k, 'm, S, R>, u32, A) -> Result<(), Error>;
+/// The data of a thread of the system `S`.
+pub type RootOf<S, R> = Root<'static, R, <<S as System>::Model as Model>::Unit>;
 
 /// The error of a step.
 #[derive(Debug)]
@@ -263,7 +283,7 @@ impl From<StepError> for Error {
 /// A thread, as its body sees it.
 pub struct Thread<'k, 'm, S: System, R> {
     sys: Sys<'k, 'm, S>,
-    root: Root<R>,
+    root: RootOf<S, R>,
 }
 
 /// Runs a thread's body.
@@ -274,18 +294,25 @@ pub(crate) fn run<'k, 'm, S: System, R>(
     root: impl FnOnce(*mut S::Memory) -> *mut R,
     body: impl FnOnce(&mut Thread<'k, 'm, S, R>) -> Result<(), Error>,
 ) {
-    let sys = Sys { kernel, port, me };
-    let root = Root(root(kernel.memory));
+    let tx = Tx::new(&kernel.heap);
+    let sys = Sys {
+        kernel,
+        port,
+        me,
+        tx,
+    };
+    let root = Root::new(root(kernel.memory));
     let r = body(&mut Thread { sys, root });
     kernel.section(|s| {
         if r.is_ok() {
             s.ended |= bit(me);
         }
         s.ready &= !bit(me);
+        port.ended(me);
         s.current = None;
         s.reschedule(port);
         if s.current.is_none() {
-            port.switch(None, None);
+            port.switch(None);
         }
     });
 }
@@ -314,139 +341,47 @@ impl<'k, 'm, S: System, R> Thread<'k, 'm, S, R> {
         }
         Ok(())
     }
-}
 
-/// The data of a thread.
-pub struct Root<R>(*mut R);
-
-#[allow(clippy::unnecessary_wraps)]
-impl<R> Root<R> {
-    /// Borrows it to read it.
+    /// Runs the body, which has steps, for each number of the range. **Errors**: those of the body.
     #[inline(always)]
-    pub fn get<X>(&self, _: &X) -> &R {
-        // SAFETY: the thread's own part of the memory, of which nothing else is lent.
-        unsafe { &*self.0 }
-    }
-    /// Borrows it to write it. **Errors**: none.
-    #[inline(always)]
-    pub fn get_mut<X>(&mut self, _: &X) -> Result<&mut R, pmem_tx::Error> {
-        // SAFETY: as in `get`.
-        Ok(unsafe { &mut *self.0 })
-    }
-    /// The same as a field slot.
-    #[inline(always)]
-    pub fn slot<X>(&mut self, _: &X) -> FieldSlot<'_, R> {
-        FieldSlot(self.0, PhantomData)
-    }
-    /// Its fields.
-    #[inline(always)]
-    pub fn fields<'a, X>(&'a mut self, _: &X) -> R::Slots<Lender<'a>>
-    where
-        R: Fields,
-    {
-        // SAFETY: as in `get`.
-        unsafe { R::project(self.0, Lender(PhantomData)) }
-    }
-}
-
-/// Lends fields.
-#[derive(Clone, Copy)]
-pub struct Lender<'a>(PhantomData<&'a mut ()>);
-// SAFETY: a slot reaches the field that it was made for.
-unsafe impl<'a> FieldAccess for Lender<'a> {
-    type FieldSlot<U> = FieldSlot<'a, U>;
-    #[inline(always)]
-    unsafe fn field_slot<U>(self, at: *mut U) -> FieldSlot<'a, U> {
-        FieldSlot(at, PhantomData)
-    }
-}
-
-/// A field.
-pub struct FieldSlot<'a, U>(*mut U, PhantomData<&'a mut ()>);
-
-#[allow(clippy::unnecessary_wraps)]
-impl<U> FieldSlot<'_, U> {
-    /// Borrows it to read it.
-    #[inline(always)]
-    pub fn get(&self) -> &U {
-        // SAFETY: the field is borrowed with its slot.
-        unsafe { &*self.0 }
-    }
-    /// Writes it. **Errors**: none.
-    #[inline(always)]
-    pub fn set(&mut self, v: U) -> Result<(), pmem_tx::Error> {
-        // SAFETY: as in `get`.
-        unsafe { *self.0 = v };
-        Ok(())
-    }
-}
-
-impl<T, const N: usize> FieldSlot<'_, [T; N]> {
-    /// An element, to read it. **Errors**: there is none of this number.
-    #[inline(always)]
-    pub fn at(&self, i: usize) -> Result<&T, pmem_tx::Error> {
-        let none = pmem_tx::Error::Index { index: i, len: N };
-        self.get().get(i).ok_or(none)
-    }
-    /// An element, to write it. **Errors**: as for [`at`](Self::at).
-    #[inline(always)]
-    pub fn at_mut(&mut self, i: usize) -> Result<&mut T, pmem_tx::Error> {
-        let none = pmem_tx::Error::Index { index: i, len: N };
-        // SAFETY: as in `get`.
-        unsafe { &mut *self.0 }.get_mut(i).ok_or(none)
-    }
-}
-
-impl<T, W> FieldSlot<'_, Option<Ptr<'_, T, W>>> {
-    /// Writes what it leads to. **Errors**: none.
-    #[inline(always)]
-    pub fn write(&mut self, v: T) -> Result<(), pmem_tx::Error> {
-        // SAFETY: as in `get`.
-        if let Some(p) = unsafe { &*self.0 } {
-            // SAFETY: the handle is the only one.
-            unsafe { *p.at() = v }
+    pub fn each<A: Copy>(
+        &mut self,
+        range: Range<u32>,
+        args: A,
+        body: Turn<'k, 'm, S, R, A>,
+    ) -> Result<(), Error> {
+        for i in range {
+            body(self, i, args)?;
         }
         Ok(())
     }
-}
 
-/// A handle to a value.
-pub struct Ptr<'p, T, W = u32> {
-    /// Its address.
-    at: NonZeroUsize,
-    _t: PhantomData<(&'p (), T, W)>,
-}
-
-impl<T, W> Ptr<'_, T, W> {
-    /// Allocates room for a value. **Errors**: there is none left.
-    pub fn new<S: System>(sys: &Sys<'_, '_, S>, v: T) -> Result<Self, pmem_tx::Error> {
-        let bytes = size_of::<T>().next_multiple_of(8);
-        let (kernel, full) = (sys.kernel, pmem_tx::Error::PoolFull { bytes });
-        kernel.section(|_| {
-            let (at, left) = (kernel.free.get(), kernel.left.get());
-            if left < bytes || align_of::<T>() > 8 {
-                return Err(full);
-            }
-            kernel.free.set(at.wrapping_add(bytes));
-            kernel.left.set(left - bytes);
-            // SAFETY: a part of the region that nothing uses.
-            unsafe { at.cast::<T>().write(v) };
-            let at = NonZeroUsize::new(at as usize).ok_or(full)?;
-            Ok(Ptr {
-                at,
-                _t: PhantomData,
-            })
+    /// Locks a mutex; waits until no other thread has it. The guard gives it back. **Errors**: none.
+    pub fn lock<T>(&mut self, mutex: &Mutex<S, T>) -> Result<Guard<'k, 'm, S, T>, Error> {
+        mutex.lock(&self.sys);
+        Ok(Guard {
+            sys: self.sys,
+            mutex: *mutex,
         })
     }
-    #[inline(always)]
-    fn at(&self) -> *mut T {
-        self.at.get() as *mut T
+}
+
+/// A locked mutex. It is given back when this is dropped.
+pub struct Guard<'k, 'm, S: System, T> {
+    sys: Sys<'k, 'm, S>,
+    mutex: Mutex<S, T>,
+}
+
+impl<S: System, T> Guard<'_, '_, S, T> {
+    /// What the mutex guards, as an argument of a step.
+    pub fn data(&mut self) -> RootOf<S, T> {
+        self.mutex.data(&self.sys)
     }
-    /// Borrows the value to read it.
-    #[inline(always)]
-    pub fn get<X>(&self, _: &X) -> &T {
-        // SAFETY: the handle is the only one.
-        unsafe { &*self.at() }
+}
+
+impl<S: System, T> Drop for Guard<'_, '_, S, T> {
+    fn drop(&mut self) {
+        self.mutex.unlock(&self.sys)
     }
 }
 
@@ -459,7 +394,37 @@ pub trait Object {
     /// # Safety
     /// The state is there, and nothing of it is lent.
     unsafe fn begin(state: *mut Self::State);
+    /// Whether it is a timer.
+    const TIMER: bool = false;
 }
+
+/// How many of these objects are timers.
+pub(crate) const fn count(is: &[bool]) -> usize {
+    let (mut n, mut i) = (0, 0);
+    while i < is.len() {
+        n += is[i] as usize;
+        i += 1;
+    }
+    n
+}
+
+/// Those that are timers.
+pub(crate) const fn timers<const N: usize>(is: &[bool], at: &[At]) -> [At; N] {
+    let (mut all, mut n, mut i) = ([NOWHERE; N], 0, 0);
+    while i < is.len() {
+        if is[i] {
+            all[n] = at[i];
+            n += 1;
+        }
+        i += 1;
+    }
+    all
+}
+const NOWHERE: At = At {
+    number: 0,
+    offset: 0,
+    data: 0,
+};
 
 /// Where an object is.
 #[derive(Clone, Copy)]
@@ -468,128 +433,8 @@ pub struct At {
     pub number: usize,
     /// How far behind the start of the memory.
     pub offset: usize,
-}
-
-/// A queue of up to `N` messages.
-pub struct Queue<S, T, const N: usize> {
-    at: At,
-    _s: PhantomData<fn() -> (S, T)>,
-}
-
-/// What of a queue is in the memory.
-#[repr(C)]
-pub struct Messages<T, const N: usize> {
-    first: u8,
-    len: u8,
-    slots: [core::mem::MaybeUninit<T>; N],
-}
-
-impl<S, T, const N: usize> Object for Queue<S, T, N> {
-    type State = Messages<T, N>;
-    unsafe fn begin(state: *mut Messages<T, N>) {
-        // SAFETY: by the contract.
-        unsafe { ((*state).first, (*state).len) = (0, 0) }
-    }
-}
-
-impl<S: System, T: Copy, const N: usize> Queue<S, T, N> {
-    pub(crate) const fn at(at: At) -> Self {
-        let _s = PhantomData;
-        Queue { at, _s }
-    }
-    #[inline(always)]
-    fn state(&self, sys: &Sys<'_, '_, S>) -> *mut Messages<T, N> {
-        sys.kernel.memory.wrapping_byte_add(self.at.offset).cast()
-    }
-
-    /// Sends a message; waits until there is a slot for it. **Errors**: none.
-    pub fn send(&self, sys: &Sys<'_, '_, S>, message: T) -> Result<(), pmem_tx::Error> {
-        sys.wait(self.at.number, || {
-            // SAFETY: the object's part of the memory, in a section.
-            let q = unsafe { &mut *self.state(sys) };
-            if usize::from(q.len) >= N {
-                return None;
-            }
-            let slot = (usize::from(q.first) + usize::from(q.len)) % N;
-            q.slots[slot].write(message);
-            q.len += 1;
-            Some(())
-        });
-        Ok(())
-    }
-
-    /// Receives the oldest message; waits until there is one. **Errors**: none.
-    pub fn receive(&self, sys: &Sys<'_, '_, S>) -> Result<T, pmem_tx::Error> {
-        Ok(sys.wait(self.at.number, || {
-            // SAFETY: the object's part of the memory, in a section.
-            let q = unsafe { &mut *self.state(sys) };
-            if q.len == 0 {
-                return None;
-            }
-            let slot = usize::from(q.first) % N;
-            q.first = ((slot + 1) % N) as u8;
-            q.len -= 1;
-            // SAFETY: it was sent.
-            Some(unsafe { q.slots[slot].assume_init() })
-        }))
-    }
-}
-
-/// An event group.
-pub struct Events<S> {
-    at: At,
-    _s: PhantomData<fn() -> S>,
-}
-
-impl<S> Object for Events<S> {
-    type State = u32;
-    unsafe fn begin(state: *mut u32) {
-        // SAFETY: by the contract.
-        unsafe { *state = 0 }
-    }
-}
-
-impl<S: System> Events<S> {
-    pub(crate) const fn at(at: At) -> Self {
-        let _s = PhantomData;
-        Events { at, _s }
-    }
-    #[inline(always)]
-    fn flags(&self, sys: &Sys<'_, '_, S>) -> *mut u32 {
-        sys.kernel.memory.wrapping_byte_add(self.at.offset).cast()
-    }
-
-    /// Sets flags. **Errors**: none.
-    pub fn set(&self, sys: &Sys<'_, '_, S>, flags: u8) -> Result<(), pmem_tx::Error> {
-        sys.wait(self.at.number, || {
-            // SAFETY: the object's part of the memory, in a section.
-            unsafe { *self.flags(sys) |= u32::from(flags) };
-            Some(())
-        });
-        Ok(())
-    }
-
-    /// Waits for flags, and clears them. Returns those that were set. **Errors**: none.
-    pub fn wait(
-        &self,
-        sys: &Sys<'_, '_, S>,
-        flags: u8,
-        until: Until,
-    ) -> Result<u8, pmem_tx::Error> {
-        Ok(sys.wait(self.at.number, || {
-            // SAFETY: the object's part of the memory, in a section.
-            let all = unsafe { &mut *self.flags(sys) };
-            let seen = *all as u8 & flags;
-            let enough = match until {
-                Until::Any => seen != 0,
-                Until::All => seen == flags,
-            };
-            enough.then(|| {
-                *all &= !u32::from(seen);
-                seen
-            })
-        }))
-    }
+    /// The same of what it guards.
+    pub data: usize,
 }
 
 /// Describes a system, as `nv_rtos::system!` does. The layout of tables and pool is not used.
@@ -599,7 +444,11 @@ macro_rules! system {
         $vis:vis $system:ident on $model:ty;
         table { $($table:tt)* }
         $(pool { $($pool:tt)* })?
-        objects { $($(#[$about:meta])* $object:ident: $kind:ident $(<$message:ty, $n:literal>)?;)* }
+        objects { $(
+            $(#[$about:meta])*
+            $object:ident: $kind:ident $(<$message:ty, $n:literal>)? $(= $make:ident($made:expr))?;
+        )* }
+        $(shared { $($(#[$shared_doc:meta])* $shared:ident: $data:ty = $first:expr;)+ })?
         threads { $($thread:ident($root:ty = $init:expr): $priority:expr;)+ }
     ) => {
         $(#[$doc])*
@@ -609,14 +458,30 @@ macro_rules! system {
             $(#[$about])*
             $vis const $object: crate::plain_kernel::$kind<$system $(, $message, $n)?> =
                 crate::plain_kernel::$kind::at(crate::plain_kernel::At {
-                    number: Objects::$object as usize,
+                    number: Numbers::$object as usize,
                     offset: core::mem::offset_of!(Memory, $object),
-                });
+                    data: 0,
+                })$(.$make($made))?;
         )*
+        $($(
+            $(#[$shared_doc])*
+            $vis const $shared: crate::plain_kernel::Mutex<$system, $data> =
+                crate::plain_kernel::Mutex::at(crate::plain_kernel::At {
+                    number: Numbers::$shared as usize,
+                    offset: core::mem::offset_of!(Memory, $shared),
+                    data: core::mem::offset_of!(Memory, shared)
+                        + core::mem::offset_of!(Data, $shared),
+                });
+        )+)?
 
         /// The numbers of the objects.
-        #[allow(clippy::upper_case_acronyms)]
-        enum Objects { $($object),* }
+        #[allow(clippy::upper_case_acronyms, non_camel_case_types, dead_code)]
+        enum Numbers { $($object,)* $($($shared,)+)? Last }
+
+        /// What the mutexes guard.
+        #[allow(non_snake_case)]
+        #[repr(C)]
+        $vis struct Data { $($($shared: $data,)+)? }
 
         /// What is in the memory.
         #[allow(non_snake_case)]
@@ -626,6 +491,9 @@ macro_rules! system {
                 $object: <crate::plain_kernel::$kind<$system $(, $message, $n)?>
                     as crate::plain_kernel::Object>::State,
             )*
+            $($($shared: <crate::plain_kernel::Mutex<$system, $data>
+                    as crate::plain_kernel::Object>::State,)+)?
+            shared: Data,
             $($thread: $root,)+
         }
 
@@ -638,6 +506,16 @@ macro_rules! system {
                     priority: $priority,
                 },)+
             ];
+            const TIMERS: &'static [crate::plain_kernel::At] = {
+                const IS: &[bool] = &[
+                    $(<crate::plain_kernel::$kind<$system $(, $message, $n)?>
+                        as crate::plain_kernel::Object>::TIMER,)*
+                ];
+                const ALL: &[crate::plain_kernel::At] = &[$($object.at,)*];
+                const TIMERS: [crate::plain_kernel::At; crate::plain_kernel::count(IS)] =
+                    crate::plain_kernel::timers(IS, ALL);
+                &TIMERS
+            };
             unsafe fn begin(memory: *mut Memory) {
                 const { crate::plain_kernel::Config { $($table)* } };
                 $(const { crate::plain_kernel::pmem_tx::Config { $($pool)* } };)?
@@ -645,11 +523,17 @@ macro_rules! system {
                 unsafe {
                     $(<crate::plain_kernel::$kind<$system $(, $message, $n)?>
                         as crate::plain_kernel::Object>::begin(&raw mut (*memory).$object);)*
+                    $($(
+                        <crate::plain_kernel::Mutex<$system, $data>
+                            as crate::plain_kernel::Object>::begin(&raw mut (*memory).$shared);
+                        (&raw mut (*memory).shared.$shared).write($first);
+                    )+)?
                     $((&raw mut (*memory).$thread).write($init);)+
                 }
             }
         }
 
+        #[allow(dead_code)]
         impl $system {
             $vis fn open(
                 region: crate::plain_kernel::nvmem::Region<'_, $model>,
@@ -663,6 +547,7 @@ macro_rules! system {
             $vis fn spawn<'s, 'm: 's>(
                 kernel: &'s crate::plain_kernel::Kernel<'m, $system>,
                 _: crate::plain_kernel::Places,
+                $(_: &crate::plain_kernel::given!(crate::plain_kernel::Places, $($shared)+),)?
                 to: &mut impl ::nv_rtos::Spawn<'s>,
                 $(
                     $thread: impl for<'k> FnOnce(
@@ -682,7 +567,25 @@ macro_rules! system {
                 )+
                 let _ = number;
             }
+
+            $vis fn share(
+                threads: &mut crate::plain_kernel::Threads<$system>,
+            ) -> Result<
+                (crate::plain_kernel::Places, crate::plain_kernel::Places),
+                crate::plain_kernel::Error,
+            > {
+                let (places, ()) = threads.share()?;
+                Ok((places, places))
+            }
         }
     };
 }
 pub(crate) use system;
+
+/// The first of its arguments.
+macro_rules! given {
+    ($type:ty, $($shared:ident)+) => {
+        $type
+    };
+}
+pub(crate) use given;

@@ -44,6 +44,8 @@ pub struct Job {
     pub reach: Limits,
     /// What is wrong in it on purpose, and must be found.
     pub planted: Option<&'static Bug>,
+    /// How often a whole program runs to its end with cuts after seeded periods.
+    pub runs: u64,
 }
 
 impl Job {
@@ -102,9 +104,8 @@ pub fn run(
 
 type Kept = Option<(PathBuf, Box<dyn Machine>)>;
 
-/// How often a whole program runs to its end with cuts, where only costs are asked for; and else.
-const FEW: u64 = 8;
-const MANY: u64 = 100;
+/// A program with so many instructions runs a quarter as often.
+const LONG: u64 = 2_000_000;
 
 /// `None` when it is not worth it.
 fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
@@ -138,12 +139,10 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
     };
     let mut explored = explored;
     if job.case.periods && explored.failures == 0 {
-        let many = if job.reach.depth == Some(0) {
-            FEW
-        } else {
-            MANY
-        };
-        if let Some(report) = periods::run(&mut **m, &job.case, many, &mut explored) {
+        let long = explored.instructions > LONG;
+        let runs = if long { job.runs / 4 } else { job.runs };
+        let cut = periods::run(&mut **m, &job.case, runs, &mut explored);
+        if let Some(report) = cut.or_else(|| periods::repeat(&mut **m, &job.case, &mut explored)) {
             let report = Some(report);
             return Ok(Some(Done { explored, report }));
         }

@@ -174,6 +174,8 @@ pub struct Explored {
     /// What it has counted in the other runs that came to its end: of a program that is cut after
     /// seeded periods.
     pub others: Vec<Vec<(u16, u16)>>,
+    /// What a whole program takes with cuts.
+    pub repeated: Option<crate::periods::Repeated>,
     /// States after which something was wrong.
     pub failures: u64,
     /// Of these, runs with interrupts and without a cut.

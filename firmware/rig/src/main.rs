@@ -235,6 +235,11 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
                         case,
                         reach,
                         planted: None,
+                        runs: match (a.costs, a.long) {
+                            (true, _) => 1,
+                            (_, true) => 300,
+                            _ => 12,
+                        },
                     });
                 }
             }
@@ -273,6 +278,7 @@ fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
         case,
         reach,
         planted: Some(bug),
+        runs: 0,
     })
 }
 

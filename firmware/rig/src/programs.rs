@@ -47,6 +47,12 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
         // Once for all builds that were run.
         let identical = out.entry(format!("{program}.identical")).or_insert(1.0);
         *identical *= f64::from(u8::from(same));
+        if let Some(r) = e.repeated {
+            out.insert(format!("{program}.cut_every"), r.every as f64);
+            let ratio = r.taken as f64 / r.uncut as f64;
+            out.insert(format!("{program}.cut_ratio"), ratio);
+            out.insert(format!("{program}.boot_instructions"), r.boot as f64);
+        }
         *out.entry(format!("{program}.cuts")).or_default() += e.cuts as f64;
         *out.entry(format!("{program}.failures")).or_default() += e.failures as f64;
     }
@@ -76,6 +82,7 @@ mod tests {
                 sample: None,
             },
             planted: None,
+            runs: 0,
         }
     }
 

@@ -97,7 +97,7 @@ pub const MSP430: Machine = Machine {
 /// Whether a machine runs a group of scenarios. What the kernel's calls cost is measured on one.
 pub fn runs_on(group: &str, machine: &str) -> bool {
     match group {
-        "program-mq" | "program-em" => machine != MSP430.name,
+        _ if group.starts_with("program-") => machine != MSP430.name,
         "rtos-costs" => machine == ARM.name,
         _ => true,
     }
@@ -205,6 +205,7 @@ pub const FILES: &[&str] = &[
     "suite/src/rtos/expiries.rs",
     "suite/src/rtos/locks.rs",
     "suite/src/rtos/posts.rs",
+    "suite/src/devices.rs",
 ];
 
 /// The failure code of a line: its file's number in [`FILES`] times 2048, and the line.
@@ -329,6 +330,20 @@ pub mod section {
         RTOS_DELAY = 168 "rtos_delay";
         /// A thread lets another one run, which goes on.
         RTOS_SWITCH = 169 "rtos_switch";
+        /// One lamp of a port is switched.
+        DEVICE_BARE = 180 "device_bare";
+        /// The same, and its context of a byte commits by itself.
+        DEVICE_OWN = 181 "device_own";
+        /// The same with a context of 8 bytes.
+        DEVICE_OWN_LONG = 182 "device_own_long";
+        /// An interrupt posts an event.
+        DEVICE_TOP_HALF = 183 "device_top_half";
+        /// One turn of a loop of one step with devices: it changes none.
+        DEVICE_STEP = 184 "device_step";
+        /// The same, and one lamp is switched with its commit.
+        DEVICE_STAGED = 185 "device_staged";
+        /// The same, and an event is handled.
+        DEVICE_EVENT = 186 "device_event";
         /// A heap of 1 KiB is formatted, with a save just in time.
         HEAP_FORMAT = 50 "heap_format";
         /// It is opened: nothing but its root is there.

@@ -63,7 +63,7 @@ fn operate<'c, 'b, M: Mapped>(
     [first, second]: [List<'b>; 2],
     (step, counted): (u16, u32),
     bug: u16,
-    commit: Commit<'c>,
+    commit: Commit<'c, M>,
 ) -> Result<Committed<'c>, Error> {
     let context = lists.context(0).ok_or(Error::Aborted(2))?;
     let number: StageSeq<'b> = context.stage_seq(commit.number());

@@ -20,6 +20,7 @@ pub mod abi;
 pub mod checkpoint;
 pub mod contexts;
 pub mod costs;
+pub mod devices;
 mod flash;
 pub mod heap;
 pub mod heap_costs;
@@ -213,7 +214,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 35] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 45] {
     [
         nvmem::group(),
         tx::group(),
@@ -248,6 +249,16 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 35] {
         rtos::costs_group(),
         programs::mq_group(),
         programs::em_group(),
+        programs::bc_group(),
+        programs::mlp_group(),
+        programs::sen_group(),
+        programs::kv_group(),
+        programs::etl_group(),
+        programs::pred_group(),
+        programs::stats_group(),
+        programs::train_group(),
+        programs::ar_group(),
+        devices::costs_group(),
         mirror::group(),
         planted::group(),
     ]

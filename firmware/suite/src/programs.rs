@@ -105,6 +105,24 @@ programs! {
     mq_group, "program-mq": mq;
     /// An event group.
     em_group, "program-em": em;
+    /// Bit counts.
+    bc_group, "program-bc": bc;
+    /// A multi-layer perceptron.
+    mlp_group, "program-mlp": mlp;
+    /// A software timer.
+    sen_group, "program-sen": sen;
+    /// A key-value store.
+    kv_group, "program-kv": kv;
+    /// A pipeline into a table.
+    etl_group, "program-etl": etl;
+    /// Predictions.
+    pred_group, "program-pred": pred;
+    /// Statistics.
+    stats_group, "program-stats": stats;
+    /// Training.
+    train_group, "program-train": train;
+    /// Activity recognition.
+    ar_group, "program-ar": ar;
 }
 
 const BYTES: usize = example_programs::support::BYTES;
@@ -145,6 +163,12 @@ mod machine {
         let machine = &Machine {
             period: None,
             starts: &|| scene.next_section(section::PROGRAM),
+            // Without a timer nothing else makes the time go on.
+            idle: &|| {
+                if machine::timer().is_none() {
+                    tick();
+                }
+            },
         };
         scene.write_cell(cell::OPEN - cell::OWN, 1);
         scene.next_section(section::PROGRAM_OPEN);

@@ -42,6 +42,7 @@ const UNDER_MIRI: &[Suite] = &[
     ("nv-replay", &["--test", "steps", "a_handle"]),
     ("nv-replay", &["--test", "soundness", "runtime"]),
     ("nv-rtos", &["--test", "hostile"]),
+    ("nv-device", &["--test", "hostile", "--test", "golden"]),
     ("nvlist", &["--lib", "--test", "golden"]),
     ("nvlist", &["--test", "soundness", "edited"]),
     ("vnv-heap", &["--test", "soundness", "a_save_between"]),

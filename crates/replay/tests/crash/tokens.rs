@@ -50,8 +50,8 @@ impl<M: Model> Kernel<'_, M> {
     }
 }
 
-impl<M: Model> Token for Kernel<'_, M> {
-    fn join<'c>(&self, commit: Commit<'c>) -> Result<Committed<'c>, Error> {
+impl<M: Model> Token<M> for Kernel<'_, M> {
+    fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
         let mut counters = self.counters.borrow_mut();
         let (owner, sequence) = (OWNER, commit.number());
         let stamp = Stamp { owner, sequence };

@@ -29,16 +29,20 @@ unsafe impl Section for Alone {
 
 /// Runs each thread to its end when it is made.
 pub struct Direct;
-impl Port for Direct {
+// SAFETY: its functions do nothing.
+unsafe impl Port for Direct {
     fn now(&self) -> u64 {
         3
     }
-    fn switch(&self, _from: Option<usize>, _to: Option<usize>) {}
+    fn switch(&self, _to: Option<usize>) {}
     fn set_timer(&self, _at: Option<u64>) {}
 }
 impl<'s> Spawn<'s> for Direct {
-    fn spawn(&mut self, _thread: usize, _name: &'static str, body: impl FnOnce(&dyn Port) + 's) {
-        body(&Direct)
+    fn spawn(&mut self, thread: usize, _name: &'static str, body: impl FnOnce(&dyn Port) + 's) {
+        // That of the reserved place would wait for ever where it ends.
+        if thread < 2 {
+            body(&Direct)
+        }
     }
 }
 
@@ -60,6 +64,7 @@ macro_rules! on {
                     FLAGS: Events;
                     LOCK: Mutex;
                     TICK: Timer = periodic(2);
+                    WISHES: [Queue<bool, 2>; 2] => Wish;
                 }
                 shared {
                     BOARD: [bool; 2] = [true; 2];
@@ -67,6 +72,9 @@ macro_rules! on {
                 threads {
                     writer(u32 = 7): 1;
                     reader([bool; 4] = [false; 4]): 2;
+                }
+                reserve {
+                    worker(bool = false, [bool; 2]): 1;
                 }
                 control { notify: true, change: true, lives: 2, ticks: 1000 }
             }
@@ -83,8 +91,16 @@ macro_rules! on {
                     LETTERS.try_send(sys, [i % 2 == 0; 4])?;
                     match i {
                         0 => TICK.start(sys)?,
+                        2 => {
+                            let wish = WISHES.try_make(sys)?;
+                            if let Some(wish) = wish {
+                                WISHES.at(wish).try_send(sys, true)?;
+                            }
+                            Plan::worker().try_spawn(sys, [true; 2])?;
+                            Plan::reader().set_priority(sys, 3)?;
+                        }
                         1 => Plan::reader().notify(sys, 0x81)?,
-                        _ => Plan::reader().set_priority(sys, 3)?,
+                        _ => Plan::reader().set_priority(sys, 4)?,
                     }
                     FLAGS.set(sys, 1 << (i % 8))
                 })?;
@@ -125,9 +141,20 @@ macro_rules! on {
                     })?;
                     writer(th, until)
                 };
-                Plan::spawn(&kernel, places, &data, &mut Direct, first, |th| {
-                    reader(th, until)
-                });
+                Plan::spawn(
+                    &kernel,
+                    places,
+                    &data,
+                    &mut Direct,
+                    first,
+                    |th| reader(th, until),
+                    |th, [one, _]| {
+                        let old = th.step(one, |sys, root, one| {
+                            Ok(core::mem::replace(root.get_mut(sys)?, one))
+                        });
+                        old.map(drop).map_err(Error::from)
+                    },
+                );
                 has_ended(&kernel);
                 Ok(())
             }

@@ -19,6 +19,7 @@ mod program {
         let machine = Machine {
             period: Some(16_000),
             starts: &|| (),
+            idle: &|| (),
         };
         let found = size_probes::region_as().and_then(|r| mq::boot(r, &machine));
         black_box(found);

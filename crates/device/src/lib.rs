@@ -1,0 +1,29 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "async")]
+mod asynch;
+mod context;
+mod device;
+mod error;
+mod events;
+mod open;
+mod restore;
+mod set;
+mod slot;
+mod staged;
+
+#[cfg(feature = "async")]
+pub use asynch::{AsyncDevice, AsyncRestore};
+pub use context::{Own, OwnContext, Staged, StagedContext};
+pub use device::Device;
+pub use error::{CallError, Code, OpenError};
+pub use events::{Event, Events, Posted, Ring};
+pub use nv_replay;
+pub use nv_replay::nvmem;
+pub use open::{Committed, Item, Items, bytes, open};
+pub use restore::{Apply, ByValue, Call, Keyed, Once, Restore};
+pub use set::{Devices, Joined, Set};
+pub use staged::StagedDevice;

@@ -1,0 +1,261 @@
+//! Opening: formats or recovers the contexts of all devices of a program, in one region.
+//!
+//! ```text
+//! | superblock | item 0 | item 1 | ... |      each item a multiple of 8 bytes
+//! ```
+//!
+//! The superblock's fingerprint covers the kinds and types of all items, in order. A context that
+//! is in doubt is resolved here, before any driver is built: so what `restore` gets is committed.
+
+use crate::context::{Own, OwnContext, Resolver, Staged, StagedContext, number_bits};
+use crate::error::OpenError;
+use nv_replay::Config;
+use nv_replay::nvmem::cross::type_hash;
+use nv_replay::nvmem::superblock::{self, State, Superblock};
+use nv_replay::nvmem::{Model, Plain, Region, Unit};
+
+/// What the program's steps have committed: from
+/// [`last_committed`](nv_replay::last_committed), before the runtime is opened.
+///
+/// ```
+/// use nv_device::Committed;
+/// use nv_device::nv_replay::{Config, last_committed};
+/// # use nv_device::nvmem::{InOrder32, Region};
+/// # let mut memory = [const { core::mem::MaybeUninit::new(0u64) }; 64];
+/// # let region = Region::<InOrder32>::new(&mut memory);
+/// # const TABLE: Config = Config::DEFAULT;
+///
+/// let (number, region) = last_committed(region).map_err(|refused| refused.error)?;
+/// let committed = Committed::of(number, &TABLE);
+/// # let _ = (region, committed);
+/// # Ok::<(), nv_device::nv_replay::OpenError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    number: u32,
+    bits: u8,
+}
+
+impl Committed {
+    /// No step commits a context: each commits by itself.
+    pub const NOTHING: Committed = Committed { number: 0, bits: 0 };
+
+    /// The last committed number of a runtime whose table was formatted with `config`.
+    pub const fn of(number: u32, config: &Config) -> Self {
+        Committed {
+            number,
+            bits: config.seq_bits,
+        }
+    }
+
+    fn resolver(self) -> Resolver {
+        let max = (1u32 << (self.bits & 31)) - 1;
+        let in_doubt = if self.number >= max {
+            1
+        } else {
+            self.number + 1
+        };
+        Resolver { in_doubt }
+    }
+}
+
+/// One of the things that [`open`] opens: [`Own`], [`Staged`] or [`Ring`](crate::Ring). Sealed.
+pub trait Item<M: Model>: sealed::Sealed {
+    /// Its value in a region that is formatted.
+    type Initial;
+    /// What it is when it is open.
+    type Open<'m>;
+    #[doc(hidden)]
+    const BYTES: usize;
+    #[doc(hidden)]
+    const TYPE: u64;
+    #[doc(hidden)]
+    fn format<'m>(region: Region<'m, M>, initial: Self::Initial) -> Option<Self::Open<'m>>;
+    #[doc(hidden)]
+    fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Option<Self::Open<'m>>;
+}
+
+/// What recovery knows of the program's steps.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Numbers(pub(crate) Resolver);
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+impl<C> sealed::Sealed for Own<C> {}
+impl<C: Plain + Copy, M: Model> Item<M> for Own<C> {
+    type Initial = C;
+    type Open<'m> = OwnContext<'m, C, M>;
+    const BYTES: usize = OwnContext::<C, M>::BYTES;
+    const TYPE: u64 = type_hash::<C>("device context, own");
+    fn format<'m>(region: Region<'m, M>, initial: C) -> Option<Self::Open<'m>> {
+        OwnContext::format(region, initial)
+    }
+    fn recover<'m>(region: Region<'m, M>, _: Numbers) -> Option<Self::Open<'m>> {
+        OwnContext::recover(region)
+    }
+}
+
+impl<C> sealed::Sealed for Staged<C> {}
+impl<C: Plain + Copy, M: Model> Item<M> for Staged<C> {
+    type Initial = C;
+    type Open<'m> = StagedContext<'m, C, M>;
+    const BYTES: usize = StagedContext::<C, M>::BYTES;
+    const TYPE: u64 = type_hash::<C>("device context, staged");
+    fn format<'m>(region: Region<'m, M>, initial: C) -> Option<Self::Open<'m>> {
+        StagedContext::format(region, initial)
+    }
+    fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Option<Self::Open<'m>> {
+        StagedContext::recover(region, by.0)
+    }
+}
+
+/// A tuple of 1 to 8 [`Item`]s. Sealed.
+pub trait Items<M: Model>: sealed::Sealed {
+    /// Their values in a region that is formatted.
+    type Initial;
+    /// What they are when they are open.
+    type Open<'m>;
+    #[doc(hidden)]
+    const BYTES: usize;
+    #[doc(hidden)]
+    const TYPE: u64;
+    #[doc(hidden)]
+    fn format<'m>(
+        region: Region<'m, M>,
+        initial: Self::Initial,
+    ) -> Result<Self::Open<'m>, OpenError>;
+    #[doc(hidden)]
+    fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Result<Self::Open<'m>, OpenError>;
+}
+
+/// Adds an item's type to a fingerprint.
+const fn add(hash: u64, item: u64) -> u64 {
+    (hash.rotate_left(5) ^ item).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+macro_rules! items {
+    ($($t:ident $v:ident $i:literal),+) => {
+        impl<$($t),+> sealed::Sealed for ($($t,)+) {}
+        impl<M: Model, $($t: Item<M>),+> Items<M> for ($($t,)+) {
+            type Initial = ($($t::Initial,)+);
+            type Open<'m> = ($($t::Open<'m>,)+);
+            const BYTES: usize = 0 $(+ $t::BYTES)+;
+            const TYPE: u64 = {
+                let hash = 0;
+                $(let hash = add(hash, $t::TYPE);)+
+                hash
+            };
+            fn format<'m>(
+                region: Region<'m, M>,
+                ($($v,)+): Self::Initial,
+            ) -> Result<Self::Open<'m>, OpenError> {
+                $(
+                    let (item, region) = split::<M>(region, $t::BYTES, Self::BYTES)?;
+                    let $v = $t::format(item, $v).ok_or(OpenError::Damaged { item: $i })?;
+                )+
+                let _ = region;
+                Ok(($($v,)+))
+            }
+            fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Result<Self::Open<'m>, OpenError> {
+                $(
+                    let (item, region) = split::<M>(region, $t::BYTES, Self::BYTES)?;
+                    let $v = $t::recover(item, by).ok_or(OpenError::Damaged { item: $i })?;
+                )+
+                let _ = region;
+                Ok(($($v,)+))
+            }
+        }
+    };
+}
+items!(A a 0);
+items!(A a 0, B b 1);
+items!(A a 0, B b 1, C c 2);
+items!(A a 0, B b 1, C c 2, D d 3);
+items!(A a 0, B b 1, C c 2, D d 3, E e 4);
+items!(A a 0, B b 1, C c 2, D d 3, E e 4, F f 5);
+items!(A a 0, B b 1, C c 2, D d 3, E e 4, F f 5, G g 6);
+items!(A a 0, B b 1, C c 2, D d 3, E e 4, F f 5, G g 6, H h 7);
+
+fn split<M: Model>(
+    region: Region<'_, M>,
+    at: usize,
+    needed: usize,
+) -> Result<(Region<'_, M>, Region<'_, M>), OpenError> {
+    let needed = Superblock::BYTES + needed;
+    region
+        .split_at(at)
+        .map_err(|_| OpenError::TooSmall { needed })
+}
+
+/// Bytes of persistent memory for these items.
+pub const fn bytes<T: Items<M>, M: Model>() -> usize {
+    Superblock::BYTES + T::BYTES
+}
+
+/// The parameters of the superblock: bytes of a unit, and bits of the program's numbers.
+const UNIT: usize = 0;
+const BITS: usize = 1;
+
+/// Opens the contexts of a program's devices, and its event rings, in a region of their own.
+/// Formats a blank region with the `initial` values, or recovers a used one: what steps have staged
+/// counts if and only if it is `committed`. Call this at every boot, before the runtime is opened.
+///
+/// Accepts any bytes. **Power loss**: a format begins again; a recovery is repeated. **Cost**:
+/// reads the superblock, and each context once. **Errors**: [`OpenError`].
+///
+/// ```
+/// use nv_device::{Committed, Own, Staged, open};
+/// # use nv_device::nvmem::{InOrder32, Region};
+/// # let mut memory = [const { core::mem::MaybeUninit::new(0u64) }; 32];
+/// # let region = Region::<InOrder32>::new(&mut memory);
+/// // Which channel a radio is on, and which lamps are lit.
+/// let (radio, lamps) = open::<(Own<u16>, Staged<u8>), _>(region, Committed::NOTHING, (7, 0))?;
+/// # let _ = (radio, lamps);
+/// # Ok::<(), nv_device::OpenError>(())
+/// ```
+pub fn open<'m, T: Items<M>, M: Model>(
+    mut region: Region<'m, M>,
+    committed: Committed,
+    initial: T::Initial,
+) -> Result<T::Open<'m>, OpenError> {
+    let needed = bytes::<T, M>();
+    if region.len() < needed {
+        return Err(OpenError::TooSmall { needed });
+    }
+    // As in a table of this model.
+    let bits = committed.bits.min(number_bits::<M>());
+    let committed = Committed { bits, ..committed };
+    let mut params = [0; 8];
+    params[UNIT] = M::Unit::BYTES as u32;
+    params[BITS] = bits.into();
+    let mine = Superblock {
+        kind: *b"DEVC",
+        version: 1,
+        fingerprint: T::TYPE,
+        params,
+    };
+    let blank = match superblock::probe(&region, &mine) {
+        State::Blank | State::Formatting => true,
+        State::Ready(stored) => {
+            stored.check_layout(&mine).map_err(OpenError::Layout)?;
+            if stored.params != mine.params {
+                return Err(OpenError::Parameters);
+            }
+            false
+        }
+        State::Foreign => return Err(OpenError::Foreign),
+        State::Damaged => return Err(OpenError::Superblock),
+    };
+    if !blank {
+        let items = split::<M>(region, Superblock::BYTES, T::BYTES)?.1;
+        return T::recover(items, Numbers(committed.resolver()));
+    }
+    superblock::begin(&mut region, &mine);
+    let (mut head, items) = split::<M>(region, Superblock::BYTES, T::BYTES)?;
+    let items = T::format(items, initial)?;
+    superblock::finish(&mut head, &mine);
+    Ok(items)
+}

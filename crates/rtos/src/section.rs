@@ -1,0 +1,42 @@
+//! What changes in critical sections only.
+
+use crate::port::assert_preempted;
+use core::cell::UnsafeCell;
+use nv_replay::nvmem::Model;
+
+/// A value that is borrowed in a critical section only, by one caller at a time. Without the count
+/// of a `RefCell`, which takes a sixth of a short section.
+pub(crate) struct InSection<T> {
+    value: UnsafeCell<T>,
+    #[cfg(debug_assertions)]
+    entered: core::cell::Cell<bool>,
+}
+
+impl<T> InSection<T> {
+    pub fn new(value: T) -> Self {
+        InSection {
+            value: UnsafeCell::new(value),
+            #[cfg(debug_assertions)]
+            entered: core::cell::Cell::new(false),
+        }
+    }
+
+    /// Runs `f` in a critical section.
+    ///
+    /// `f` enters no section of this value. That is checked in builds with debug assertions, which
+    /// all tests are.
+    #[inline(always)]
+    pub fn with<M: Model, R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        const { assert_preempted::<M>() }
+        M::section(|| {
+            #[cfg(debug_assertions)]
+            assert!(!self.entered.replace(true), "a section inside of another");
+            // SAFETY: invariant "One in the section": no other thread and no handler runs, and what
+            // `f` calls, here or in a `Port`, does not come here again.
+            let r = f(unsafe { &mut *self.value.get() });
+            #[cfg(debug_assertions)]
+            self.entered.set(false);
+            r
+        })
+    }
+}

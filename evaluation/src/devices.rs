@@ -1,0 +1,129 @@
+//! What calls of `nv-device` cost on a Cortex-M4 and on an MSP430, and the cuts of its programs.
+
+use super::{Figures, Measured, Options};
+use anyhow::{Context, Result, ensure};
+use xtask::project::Project;
+use xtask::run::{Step, cargo};
+
+/// The scenarios that measure: all, because what the marks cost is measured beside transactions.
+const SCENARIOS: &str = "-costs/";
+
+/// Figure, and the sections of the rig: what the second one takes counts as none of it.
+const CALLS: [(&str, &str, Option<&str>); 5] = [
+    ("bare", "bare", None),
+    ("own_commit", "own", None),
+    ("two_unit", "own_long", None),
+    ("top_half", "top_half", None),
+    ("staged", "staged", Some("step")),
+];
+
+/// The drivers that the campaigns cut: of their programs' lock file.
+const DRIVERS: [&str; 5] = ["tmp1x2", "rfm69", "pcf857x", "lis3dh", "ds323x"];
+
+/// What is the same on every computer.
+pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
+    let arm = xtask::machine::costs_of(project, "arm", SCENARIOS, step)?;
+    let mut figures = calls(&arm)?;
+    let msp430 = xtask::machine::costs_of(project, "msp430", SCENARIOS, step)?;
+    figures.extend(cycles(&msp430)?);
+    let lock = std::fs::read_to_string(project.root.join("Cargo.lock"))?;
+    let present = DRIVERS
+        .iter()
+        .filter(|d| lock.contains(&format!("name = \"{d}\"")));
+    figures.insert(
+        "device.drivers_unmodified".to_owned(),
+        present.count() as f64,
+    );
+    Ok(figures.into())
+}
+
+/// All of that, and the campaigns on a host.
+pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured> {
+    let mut figures = exact(project, step, options)?.figures;
+    let stats = project.target.join("xtask/device-campaigns.txt");
+    let _ = std::fs::remove_file(&stats);
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .env("POWERFAIL_STATS", &stats)
+        .args(["test", "-p", "nv-device", "--test", "crash"]);
+    step.run(c)?;
+    let text = std::fs::read_to_string(&stats).with_context(|| stats.display().to_string())?;
+    figures.insert("device.cuts".to_owned(), cuts(&text)?);
+    // A failure would have ended the test.
+    figures.insert("device.failures".to_owned(), 0.0);
+    Ok(figures.into())
+}
+
+/// The sum of the cuts of all campaigns: lines of name, cuts, boots, failures.
+fn cuts(stats: &str) -> Result<f64> {
+    let each = stats
+        .lines()
+        .map(|line| line.split_whitespace().nth_back(2)?.parse::<f64>().ok());
+    let sum: f64 = each.flatten().sum();
+    ensure!(sum > 0.0, "no campaign has written its cuts");
+    Ok(sum)
+}
+
+fn section(costs: &Figures, machine: &str, name: &str, count: &str) -> Result<f64> {
+    let key = format!("machine.{machine}.device_{name}.{count}");
+    let found = costs.get(&key).copied();
+    found.with_context(|| format!("no figure {key}"))
+}
+
+/// The figures of the calls on a Cortex-M4.
+fn calls(costs: &Figures) -> Result<Figures> {
+    let mut out = Figures::new();
+    for (figure, name, without) in CALLS {
+        for count in ["instructions", "stores"] {
+            let mut value = section(costs, "arm", name, count)?;
+            if let Some(without) = without {
+                value -= section(costs, "arm", without, count)?;
+            }
+            out.insert(format!("device.{figure}.{count}"), value);
+        }
+    }
+    Ok(out)
+}
+
+/// The cycles of a toggle on an MSP430, and its share of a bare one.
+fn cycles(costs: &Figures) -> Result<Figures> {
+    let of = |name| section(costs, "msp430", name, "cycles");
+    let (bare, own) = (of("bare")?, of("own")?);
+    Ok(Figures::from([
+        ("device.msp430.bare_cycles".to_owned(), bare),
+        ("device.msp430.toggle_cycles".to_owned(), own),
+        (
+            "device.msp430.toggle_percent".to_owned(),
+            ((own / bare - 1.0) * 100.0).round(),
+        ),
+        ("device.msp430.two_unit_cycles".to_owned(), of("own_long")?),
+        ("device.msp430.top_half_cycles".to_owned(), of("top_half")?),
+    ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_staged_context_without_its_step() {
+        let mut costs = Figures::new();
+        for name in ["bare", "own", "own_long", "top_half", "staged", "step"] {
+            for (count, value) in [("instructions", 10.0), ("stores", 1.0)] {
+                costs.insert(format!("machine.arm.device_{name}.{count}"), value);
+            }
+        }
+        costs.insert("machine.arm.device_staged.instructions".into(), 31.0);
+        let found = calls(&costs).unwrap();
+        assert_eq!(found["device.staged.instructions"], 21.0);
+        assert_eq!(found["device.own_commit.instructions"], 10.0);
+        costs.remove("machine.arm.device_own.stores");
+        assert!(calls(&costs).is_err());
+    }
+
+    #[test]
+    fn the_cuts_of_all_campaigns_are_added_up() {
+        assert_eq!(cuts("node::a 5 2 0\nlamps::b 7 3 0\n").unwrap(), 12.0);
+        assert!(cuts("").is_err());
+    }
+}

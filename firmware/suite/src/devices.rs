@@ -1,0 +1,159 @@
+//! What calls of `nv-device` cost: one lamp of a port is switched.
+
+use crate::abi::section;
+use crate::{Group, Mapped, Scenario, Scene, check, ok};
+use core::cell::Cell;
+use core::convert::Infallible;
+use core::hint::black_box;
+use nv_device::{
+    Apply, Committed, Device, Devices, Events, Joined, Own, Posted, Restore, Ring, Set, Staged,
+    StagedDevice, open,
+};
+use nv_replay::{Config, Options, Replay};
+
+/// The scenarios of the image `device-costs`.
+pub const fn costs_group<M: Mapped>() -> Group<M> {
+    const {
+        Group {
+            name: "device-costs",
+            primitive: "nv-device",
+            scenarios: &[Scenario::measuring("measure", 2048, measure)],
+        }
+    }
+}
+
+/// A register of eight lamps.
+struct Lamps<'p>(&'p Cell<u8>);
+
+impl<'p> Restore for Lamps<'p> {
+    type Context = u8;
+    type Parts = &'p Cell<u8>;
+    type Error = Infallible;
+    fn restore(port: &mut &'p Cell<u8>, lit: &u8) -> Result<Self, Infallible> {
+        port.set(*lit);
+        Ok(Lamps(port))
+    }
+    #[inline(always)]
+    fn apply(&mut self, lit: &u8) -> Result<Apply, Infallible> {
+        self.0.set(*lit);
+        Ok(Apply::Done)
+    }
+}
+
+/// The same with a context of 8 bytes.
+struct Long<'p>(&'p Cell<u8>);
+
+impl<'p> Restore for Long<'p> {
+    type Context = [u32; 2];
+    type Parts = &'p Cell<u8>;
+    type Error = Infallible;
+    fn restore(port: &mut &'p Cell<u8>, lit: &[u32; 2]) -> Result<Self, Infallible> {
+        port.set(lit[0] as u8);
+        Ok(Long(port))
+    }
+    #[inline(always)]
+    fn apply(&mut self, lit: &[u32; 2]) -> Result<Apply, Infallible> {
+        self.0.set(lit[0] as u8);
+        Ok(Apply::Done)
+    }
+}
+
+struct Board<'p, 'm, M> {
+    lamps: StagedDevice<'m, Lamps<'p>, M>,
+    button: Events<'m, 8, M>,
+}
+
+impl<M: Mapped> Devices for Board<'_, '_, M> {
+    #[inline(always)]
+    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
+        f(&self.lamps);
+        f(&self.button);
+    }
+}
+
+#[inline(never)]
+fn bare_toggle(port: &Cell<u8>) {
+    port.set(port.get() ^ 1)
+}
+
+#[inline(never)]
+fn own_toggle<M: Mapped>(lamps: &mut Device<'_, Lamps<'_>, M>) -> bool {
+    lamps.change((), |lit, ()| *lit ^= 1).is_ok()
+}
+
+#[inline(never)]
+fn long_toggle<M: Mapped>(lamps: &mut Device<'_, Long<'_>, M>) -> bool {
+    lamps.change((), |lit, ()| lit[0] ^= 1).is_ok()
+}
+
+#[inline(never)]
+fn post<M: Mapped>(button: &Events<'_, 8, M>) -> bool {
+    button.post(3) == Posted::Stored
+}
+
+fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
+    const TABLE: Config = Config::SMALL;
+    let port = Cell::new(0);
+    let port = black_box(&port);
+    let Ok((contexts, rest)) = scene.region().split_at(512) else {
+        check!(scene, false);
+        return;
+    };
+    let (lit, long, staged, button) = ok!(
+        scene,
+        open::<(Own<u8>, Own<[u32; 2]>, Staged<u8>, Ring<8>), M>(
+            contexts,
+            Committed::of(0, &TABLE),
+            (0, [0; 2], 0, ()),
+        )
+    );
+    let mut lamps = ok!(scene, Device::<Lamps<'_>, M>::eager(lit, port));
+    let mut long = ok!(scene, Device::<Long<'_>, M>::eager(long, port));
+    let set = Set::new(Board {
+        lamps: ok!(scene, StagedDevice::eager(staged, port)),
+        button,
+    });
+    for _ in 0..2 {
+        scene.next_section(section::DEVICE_BARE);
+        bare_toggle(port);
+        scene.end_section();
+        scene.next_section(section::DEVICE_OWN);
+        let own = own_toggle(&mut lamps);
+        scene.end_section();
+        scene.next_section(section::DEVICE_OWN_LONG);
+        let two = long_toggle(&mut long);
+        scene.end_section();
+        scene.next_section(section::DEVICE_TOP_HALF);
+        let posted = post(&set.button);
+        scene.end_section();
+        check!(scene, own && two && posted);
+    }
+    let options = Options {
+        table: TABLE,
+        ..Options::default()
+    };
+    let mut rt = ok!(
+        scene,
+        Replay::<u32, M, _>::open_with(rest, options, (), |_| Ok(0)).map_err(|r| r.error)
+    );
+    let plain = rt.each_step_with(&set, 0..4, (), |_, _, _, ()| {
+        Scene::<'static, M>::next_section_anywhere(section::DEVICE_STEP);
+        Ok(())
+    });
+    scene.end_section();
+    let staged = rt.each_step_with(&set, 0..4, (), |step, _, _, ()| {
+        Scene::<'static, M>::next_section_anywhere(section::DEVICE_STAGED);
+        Ok(step.token().lamps.change(step, |lit| *lit ^= 1)?)
+    });
+    scene.end_section();
+    let handled = rt.each_step_with(&set, 0..4, (), |step, count, _, ()| {
+        Scene::<'static, M>::next_section_anywhere(section::DEVICE_EVENT);
+        if let Some(event) = step.token().button.take(step) {
+            *count.get_mut(step)? += event.value;
+        }
+        Ok(())
+    });
+    scene.end_section();
+    check!(scene, plain.is_ok() && staged.is_ok() && handled.is_ok());
+    check!(scene, set.button.waiting() == 0);
+}
