@@ -738,9 +738,9 @@ where
     /// messages that wait to be sent. What only the records own is reclaimed, in this life or after
     /// the next open. Other threads may run meanwhile.
     ///
-    /// **Power loss**: all records, or none. **Cost**: two or three stores; none if there are no
-    /// records. **Errors**: the table is damaged. The place is gone then, until the region is
-    /// opened again.
+    /// **Power loss**: all records, or none. **Cost**: two or three stores and a sequence number;
+    /// none if there are no records. **Errors**: the table is damaged. The place is gone then,
+    /// until the region is opened again.
     pub fn start_over(mut self) -> Result<Self, OpenError> {
         let found = self
             .table
@@ -842,9 +842,9 @@ where
     ///
     /// To be called when the program has returned, whether it has passed all of its records or not.
     ///
-    /// **Power loss**: all records, or none. **Cost**: two or three stores; none if there are no
-    /// records. **Errors**: the table is damaged, or a number cannot be used. The thread has
-    /// stopped then, or still has its records.
+    /// **Power loss**: all records, or none. **Cost**: two or three stores and a sequence number;
+    /// none if there are no records. **Errors**: the table is damaged, or a number cannot be used.
+    /// The thread has stopped then, or still has its records.
     pub fn start_over(&mut self) -> Result<(), OpenError> {
         let found = self
             .table

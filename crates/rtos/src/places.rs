@@ -95,6 +95,9 @@ const IN_A_PLACE: u8 = 2;
 /// }
 /// ```
 ///
+/// A place is free again when a step that deletes its object has committed, and each step that has
+/// used the object has ended.
+///
 /// **Cost**: a place takes a word on the medium and 16 bytes of RAM more than its object, and
 /// counts as two of a system's objects.
 pub struct Places<O, H> {

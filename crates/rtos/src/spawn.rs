@@ -306,6 +306,7 @@ impl<S: System, A: Plain> ThreadId<S, Reserved<A>> {
     /// program has named for the place, with this argument, at the priority that the system says;
     /// [`set_priority`](Self::set_priority) in the same step gives it another one. It has no
     /// records, and finds the place's root as the last thread there has left it.
+    /// Notifications that were set for the last thread stay set, too.
     ///
     /// When its function returns, the thread has ended, and the place may be used again. If it was
     /// [aborted](Self::abort), the place may be used after the next boot.

@@ -100,7 +100,7 @@ programs! {
     aborts, "programs/aborts.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     spawns, "programs/spawns.rs":
-        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+        [in_order_32 = InOrder32, 5; buffered_32 = Buffered32, 5; buffered_16 = Buffered16, 4]
     reborn, "programs/reborn.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     respawns, "programs/respawns.rs":
@@ -193,6 +193,7 @@ fn aborts_program() {
 fn spawns_program() {
     campaign!(spawns::in_order_32, 2);
     campaign!(spawns::in_order_32, 1, 1);
+    campaign!(spawns::buffered_32, 1);
     campaign!(spawns::buffered_16, 2);
 }
 

@@ -1,5 +1,5 @@
-// A place is used more often than there are numbers: those of new runs count, too, and no word of an
-// old thread comes into doubt again.
+// A place is used more often than there are numbers: those of new runs count, too, and no word of
+// an old thread comes into doubt again.
 
 nv_rtos::system! {
     Plan on Fram;
