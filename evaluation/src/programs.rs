@@ -59,6 +59,11 @@ const OF_PROGRAM: [(&str, &str); 12] = [
     ("boot_instructions", "boot_instructions"),
 ];
 
+/// The programs that are killed in QEMU, on each machine so many times; the evaluation `rtos` kills
+/// `mq` and `em`.
+const KILLED: [&str; 5] = ["kv", "etl", "pred", "stats", "train"];
+const KILLS: u32 = 100;
+
 /// What is the same on every computer.
 pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let costs = xtask::machine::costs_of(project, MACHINE, GROUP, step)?;
@@ -77,6 +82,15 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
         let cuts = ["arm", "riscv"].into_iter().filter_map(of).sum();
         figures.insert(format!("rtos.{name}.cuts"), cuts);
     }
+    let programs = KILLED.map(|name| (format!("{GROUP}{name}"), format!("{name}_protected")));
+    let programs = programs.each_ref().map(|(group, name)| (&**group, &**name));
+    let (kills, failed) = xtask::qemu::kills_of(project, &programs, KILLS, step)?;
+    figures.insert("rtos.programs.qemu_kills".to_owned(), kills.into());
+    figures.insert(
+        "rtos.programs.qemu_failures".to_owned(),
+        failed.len() as f64,
+    );
+    let wrong = wrong.or((!failed.is_empty()).then(|| failed.join("\n")));
     Ok(Measured { figures, wrong })
 }
 

@@ -166,6 +166,8 @@ fn varies(key: &str) -> bool {
         "rtos.preemption_points",
         "rtos.qemu_kills",
         "rtos.qemu_failures",
+        "rtos.programs.qemu_kills",
+        "rtos.programs.qemu_failures",
     ];
     // How bytes are copied is up to the C library, which asks the processor.
     key.ends_with(".ir_total")

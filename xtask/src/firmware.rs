@@ -55,15 +55,16 @@ pub fn missing(m: &Machine) -> Option<String> {
     }
 }
 
-/// Builds images for the Cortex-M0, on which `checkpoint` has other assembly than on the Cortex-M4.
-/// Always the group in which it refuses to work in a handler; with `all` the other one too.
+/// Builds images for the Cortex-M0, on which `checkpoint` and the switch of `nv-rtos` have other
+/// assembly than on the Cortex-M4. Always the group in which a checkpoint is refused in a handler,
+/// and one of the kernel's; with `all` the other one of checkpoints, too.
 ///
 /// **Errors**: as [`build`].
 pub fn build_v6(project: &Project, all: bool, s: &Step) -> Result<Vec<Image>> {
     if let Some(how) = missing(&ARMV6M) {
         bail!("the {} images need:\n  {how}", ARMV6M.name);
     }
-    let mut groups = vec!["checkpoint-interrupt"];
+    let mut groups = vec!["checkpoint-interrupt", "rtos"];
     if all {
         groups.push("checkpoint");
     }

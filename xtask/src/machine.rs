@@ -19,8 +19,8 @@ use std::process::Command;
 /// once.
 #[derive(clap::Args, Default)]
 pub struct Args {
-    /// Only this machine. armv6m is a Cortex-M0: it runs the groups of checkpoints, of which
-    /// all but the refusal in a handler need --long or this option
+    /// Only this machine. armv6m is a Cortex-M0: it runs threads of the kernel, and the groups of
+    /// checkpoints, of which all but the refusal in a handler need --long or this option
     #[arg(long, value_name = "M", value_parser = ["arm", "riscv", "msp430", "armv6m"])]
     machine: Option<String>,
     /// Only scenarios whose `group/name` contains this
@@ -66,6 +66,8 @@ const APART_EACH: [(&str, &str, f64); 3] = [
     ("mirror", "programs over a mirror", 30_000.0),
     ("rtos", "threads of the kernel", 30_000.0),
 ];
+/// Cuts of threads of the kernel on a Cortex-M0.
+const V6: (&str, f64) = ("rtos.armv6m.cuts", 5_000.0);
 /// The most instructions of each machine in which the kernel may mask interrupts. What it takes now
 /// stands in its README.
 const MASKED: [(&str, f64); 3] = [("arm", 950.0), ("riscv", 1_850.0), ("msp430", 4_000.0)];
@@ -259,6 +261,10 @@ fn too_few(f: &Figures, long: bool) -> Option<String> {
             }
         }
     }
+    let cuts = f.get(V6.0).copied().unwrap_or(0.0);
+    if cuts < V6.1 {
+        return Some(format!("{}: {cuts}, at least {} are required", V6.0, V6.1));
+    }
     let least = if long { CUTS_LONG } else { CUTS };
     (all < least).then(|| format!("{all} cuts, at least {least} are required"))
 }
@@ -370,7 +376,7 @@ mod tests {
                     .into_iter()
                     .chain(apart)
             });
-            each.collect::<Figures>()
+            each.chain([(V6.0.to_owned(), V6.1)]).collect::<Figures>()
         };
         assert!(too_few(&with(CUTS_EACH - 1.0), false).is_some());
         assert!(too_few(&with(CUTS_EACH), false).is_some(), "too few in all");
@@ -380,6 +386,9 @@ mod tests {
         unmirrored.insert("mirror.riscv.cuts".into(), 29_999.0);
         let said = too_few(&unmirrored, false).unwrap_or_default();
         assert!(said.contains("riscv") && said.contains("mirror"), "{said}");
+        let mut without_v6 = with(CUTS);
+        without_v6.remove(V6.0);
+        assert!(too_few(&without_v6, false).is_some());
         assert!(too_few(&Figures::new(), false).is_some());
     }
 }

@@ -19,14 +19,14 @@
 //!   settle     | 0 | after  | after |     after counts, whatever commits
 //! ```
 //!
-//! The settling store has no fence of its own. Its stamp would be misread after the numbers have
-//! come round; before that many other steps commit, and each commit has fences.
+//! The settling store of a cell has no fence of its own. Its stamp would be misread after the
+//! numbers have come round; before that many other steps commit, and each commit has fences.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nv_replay::nvmem::persist::{from_bytes, to_bytes};
 use nv_replay::nvmem::tagged::{Cells, Fixed, FixedWidths, Stamp, TagError, Widths, Words};
-use nv_replay::nvmem::{Model, Plain, Region, Unit, mapped, planted};
+use nv_replay::nvmem::{Model, Plain, Region, Unit, Units, planted};
 
 /// A context that commits by itself: an item of [`open`](crate::open()). A device has either
 /// this or [`Staged`], so its context has one owner.
@@ -97,19 +97,32 @@ impl Resolver {
 
 /// A persistent context that commits by itself, with a copy in RAM.
 pub struct OwnContext<'m, C, M> {
-    form: OwnForm<'m, C, M>,
+    /// A context of one unit is here, ...
+    unit: Option<Units<'m, M, 1>>,
+    /// ... and a longer one here. One without bytes is nowhere.
+    cells: Option<Cells<'m, M, C, Fixed<Alone>>>,
     value: C,
-}
-
-enum OwnForm<'m, C, M> {
-    /// The context has no bytes.
-    Nothing,
-    Unit(Region<'m, M>),
-    Cell(Cells<'m, M, C, Fixed<Alone>>),
 }
 
 const fn one_unit<M: Model, C>() -> bool {
     size_of::<C>() <= M::Unit::BYTES && align_of::<C>() <= M::Unit::BYTES
+}
+
+/// The value as a unit, with zeros behind it.
+#[inline(always)]
+fn unit_of<C: Plain, M: Model>(value: C) -> u32 {
+    let mut buffer = [MaybeUninit::new(0); 4];
+    let mut bytes = [0; 4];
+    if let Some(filled) = to_bytes(value, &mut buffer) {
+        for (to, from) in bytes.iter_mut().zip(filled) {
+            *to = *from;
+        }
+    }
+    if wide::<M>() {
+        u32::from_ne_bytes(bytes)
+    } else {
+        u16::from_ne_bytes([bytes[0], bytes[1]]).into()
+    }
 }
 
 impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
@@ -122,34 +135,33 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
     };
 
     pub(crate) fn format(region: Region<'m, M>, value: C) -> Option<Self> {
-        let form = if size_of::<C>() == 0 {
-            OwnForm::Nothing
+        let (mut unit, mut cells) = (None, None);
+        if size_of::<C>() == 0 {
         } else if one_unit::<M, C>() {
-            let mut region = region;
-            region.write_value(0, &value).ok()?;
-            mapped::fence::<M>();
-            OwnForm::Unit(region)
+            let first = Units::new(region)?;
+            first.store(0, unit_of::<C, M>(value));
+            unit = Some(first);
         } else {
-            OwnForm::Cell(Cells::format(region, 1, Fixed::NEW, value).ok()?)
-        };
-        Some(OwnContext { form, value })
+            cells = Some(Cells::format(region, 1, Fixed::NEW, value).ok()?);
+        }
+        Some(OwnContext { unit, cells, value })
     }
 
     pub(crate) fn recover(region: Region<'m, M>) -> Option<Self> {
-        if size_of::<C>() == 0 {
-            let value = from_bytes(&[]).ok()?;
-            let form = OwnForm::Nothing;
-            return Some(OwnContext { form, value });
-        }
-        if one_unit::<M, C>() {
+        let (mut unit, mut cells) = (None, None);
+        let value = if size_of::<C>() == 0 {
+            from_bytes(&[]).ok()?
+        } else if one_unit::<M, C>() {
             let value = region.read_value(0)?;
-            let form = OwnForm::Unit(region);
-            return Some(OwnContext { form, value });
-        }
-        let cells = Cells::recover(region, 1, Fixed::NEW, |_| None).ok()?;
-        let value = cells.get(0, |_| None).ok()?;
-        let form = OwnForm::Cell(cells);
-        Some(OwnContext { form, value })
+            unit = Some(Units::new(region)?);
+            value
+        } else {
+            let recovered = Cells::recover(region, 1, Fixed::NEW, |_| None).ok()?;
+            let value = recovered.get(0, |_| None).ok()?;
+            cells = Some(recovered);
+            value
+        };
+        Some(OwnContext { unit, cells, value })
     }
 
     /// The committed context.
@@ -163,14 +175,13 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
     /// **Power loss**: the old value or the new one. **Cost**: see the table above.
     #[inline(always)]
     pub(crate) fn save(&mut self, value: C) -> Result<(), TagError> {
-        match &mut self.form {
-            OwnForm::Nothing => {}
-            OwnForm::Unit(region) => {
-                let written = region.write_value(0, &value);
-                written.map_err(|_| TagError::Index { index: 0 })?;
-                mapped::fence::<M>();
+        if size_of::<C>() == 0 {
+        } else if one_unit::<M, C>() {
+            if let Some(unit) = &self.unit {
+                unit.store(0, unit_of::<C, M>(value));
             }
-            OwnForm::Cell(cells) => cells.put_settled(0, value)?,
+        } else if let Some(cells) = &mut self.cells {
+            cells.put_settled(0, value)?;
         }
         self.value = value;
         Ok(())
@@ -287,7 +298,8 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
         // Fails for damage only.
         let _ = match &mut self.form {
             StagedForm::Nothing => Ok(()),
-            StagedForm::Word(words) => words.settle(0, 1, 0),
+            // As `settle`, without a look at the word, which is this step's.
+            StagedForm::Word(words) => words.put_settled(0, state(value)),
             StagedForm::Cell(cells) => cells.settle(0, 1, 0),
         };
     }

@@ -6,7 +6,7 @@
 //!                yes: lost = lost + 1            join: position + 1, staged with the step
 //!    one store, and a fence behind it            commit, settle
 //!
-//!  | valid, number, value | x N slots | lost |       | position | told |
+//!  | valid, number, value | x N slots     | lost |   | position | told |
 //!    one unit each, settled                            tagged, committed by steps
 //! ```
 //!
@@ -22,11 +22,11 @@ use crate::context::{Resolver, StagedContext, wide};
 use crate::error::Code;
 use crate::open::{Item, Numbers, sealed};
 use crate::set::{Attempt, Joined, Set};
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
 use nv_replay::Step;
 use nv_replay::nvmem::cross::type_hash;
-use nv_replay::nvmem::{Model, Region, Unit, mapped, planted};
+use nv_replay::nvmem::{Model, Region, Unit, Units, planted};
 
 /// A ring for `N` events of one source, a power of two up to 64: an item of
 /// [`open`](crate::open()).
@@ -51,8 +51,7 @@ pub enum Posted {
     Stored,
     /// The ring is full. It is counted: [`Events::lost`].
     Counted,
-    /// The value is too large: more than 24 bits, or 8 bits with units of 16 bits. Or the ring is
-    /// in use: the caller is not in a critical section.
+    /// The value is too large: more than 24 bits, or 8 bits with units of 16 bits.
     Refused,
 }
 
@@ -62,30 +61,29 @@ pub enum Posted {
 /// `critical_section::Mutex<Events<…>>`. Then
 /// [`Devices::each`](crate::Devices::each) enters a section to call its `f` with it.
 pub struct Events<'m, const N: usize, M> {
-    inner: RefCell<Inner<'m, N, M>>,
-}
-
-/// What steps have committed.
-type Handled = [u8; 2];
-const POSITION: usize = 0;
-const TOLD: usize = 1;
-
-struct Inner<'m, const N: usize, M> {
-    slots: Region<'m, M>,
-    /// The committed position and count of losses that were told.
-    handled: StagedContext<'m, Handled, M>,
-    staged: Handled,
-    attempt: Attempt,
-    /// The number of the next event.
-    head: u8,
+    slots: Units<'m, M, N>,
     /// How many were lost, modulo 256.
-    lost: u8,
+    losses: Units<'m, M, 1>,
+    /// The number of the next event, and the losses: those that interrupts change.
+    head: Cell<u8>,
+    lost: Cell<u8>,
+    /// What steps have committed, as interrupts see it.
+    position: Cell<u8>,
+    told: Cell<u8>,
+    /// The same on the medium.
+    handled: RefCell<StagedContext<'m, Handled, M>>,
+    /// What the attempt makes of it.
+    staged: Cell<Handled>,
+    attempt: Cell<Attempt>,
 }
+
+/// Position, and losses that were told.
+type Handled = [u8; 2];
 
 /// Numbers have 7 bits.
 const NUMBERS: u8 = 0x7F;
 
-impl<const N: usize, M: Model> Inner<'_, N, M> {
+impl<const N: usize, M: Model> Events<'_, N, M> {
     const VALUE_BITS: u32 = if wide::<M>() { 24 } else { 8 };
 
     const CHECK: () = assert!(
@@ -93,39 +91,22 @@ impl<const N: usize, M: Model> Inner<'_, N, M> {
         "a ring has 1, 2, 4, 8, 16, 32 or 64 slots"
     );
 
-    /// The slots and the count of losses.
-    const SLOTS_BYTES: usize = ((N + 1) * M::Unit::BYTES).next_multiple_of(8);
+    /// The slots.
+    const SLOTS_BYTES: usize = (N * M::Unit::BYTES).next_multiple_of(8);
+    /// The count of losses.
+    const LOSSES_BYTES: usize = 8;
 
     fn at(number: u8) -> usize {
-        (number as usize & (N - 1)) * M::Unit::BYTES
+        number as usize & (N - 1)
     }
 
     fn word(number: u8, value: u32) -> u32 {
         (0x80 | u32::from(number)) << Self::VALUE_BITS | value
     }
 
-    #[inline(always)]
-    fn store(&mut self, at: usize, word: u32) -> bool {
-        let stored = if wide::<M>() {
-            self.slots.write_value(at, &word)
-        } else {
-            self.slots.write_value(at, &(word as u16))
-        };
-        mapped::fence::<M>();
-        stored.is_ok()
-    }
-
-    fn load(&self, at: usize) -> u32 {
-        if wide::<M>() {
-            self.slots.read_value::<u32>(at).unwrap_or(0)
-        } else {
-            self.slots.read_value::<u16>(at).unwrap_or(0).into()
-        }
-    }
-
     /// The value of the event of this number, if there is one.
     fn event(&self, number: u8) -> Option<u32> {
-        let word = self.load(Self::at(number));
+        let word = self.slots.load(Self::at(number))?;
         let mut same = word >> Self::VALUE_BITS == u32::from(0x80 | number);
         if planted!("nv-device/old-events-count") {
             same = word >> Self::VALUE_BITS & 0x80 != 0;
@@ -135,19 +116,19 @@ impl<const N: usize, M: Model> Inner<'_, N, M> {
 
     /// What the attempt sees as handled.
     fn current(&self, attempt: Attempt) -> Handled {
-        if self.attempt == attempt {
-            self.staged
+        if self.attempt.get() == attempt {
+            self.staged.get()
         } else {
-            *self.handled.value()
+            [self.position.get(), self.told.get()]
         }
     }
 
-    fn set<T>(&mut self, set: &Set<T>, handled: Handled) {
-        if self.attempt != set.attempt() {
-            self.attempt = set.attempt();
+    fn set<T>(&self, set: &Set<T>, handled: Handled) {
+        if self.attempt.get() != set.attempt() {
+            self.attempt.set(set.attempt());
             set.one_changed();
         }
-        self.staged = handled;
+        self.staged.set(handled);
     }
 }
 
@@ -159,44 +140,31 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
     /// store counts the loss, up to 255 that were not told.
     #[inline(always)]
     pub fn post(&self, value: u32) -> Posted {
-        let Ok(mut inner) = self.inner.try_borrow_mut() else {
-            return Posted::Refused;
-        };
-        let inner = &mut *inner;
-        if value >> Inner::<N, M>::VALUE_BITS != 0 {
+        if value >> Self::VALUE_BITS != 0 {
             return Posted::Refused;
         }
-        let handled = inner.handled.value();
-        let waiting = inner.head.wrapping_sub(handled[POSITION]) & NUMBERS;
+        let number = self.head.get();
+        let waiting = number.wrapping_sub(self.position.get()) & NUMBERS;
         let full = usize::from(waiting) >= N && !planted!("nv-device/unhandled-overwritten");
         if full {
-            let more = inner.lost.wrapping_sub(handled[TOLD]) < u8::MAX;
+            let lost = self.lost.get();
+            let more = lost.wrapping_sub(self.told.get()) < u8::MAX;
             if more && !planted!("nv-device/overflow-not-counted") {
-                inner.lost = inner.lost.wrapping_add(1);
-                inner.store(N * M::Unit::BYTES, inner.lost.into());
+                self.lost.set(lost.wrapping_add(1));
+                self.losses.store(0, self.lost.get().into());
             }
             return Posted::Counted;
         }
-        let number = inner.head;
-        let stored = inner.store(
-            Inner::<N, M>::at(number),
-            Inner::<N, M>::word(number, value),
-        );
-        inner.head = (number + 1) & NUMBERS;
-        if stored {
-            Posted::Stored
-        } else {
-            Posted::Refused
-        }
+        self.slots
+            .store(Self::at(number), Self::word(number, value));
+        self.head.set((number + 1) & NUMBERS);
+        Posted::Stored
     }
 
     /// How many events wait, apart from what the running step has taken.
     pub fn waiting(&self) -> usize {
-        let Ok(inner) = self.inner.try_borrow() else {
-            return 0;
-        };
-        let position = inner.handled.value()[POSITION];
-        (inner.head.wrapping_sub(position) & NUMBERS).into()
+        let waiting = self.head.get().wrapping_sub(self.position.get());
+        (waiting & NUMBERS).into()
     }
 
     /// The next event. It is handled if and only if the step commits; else the next attempt takes
@@ -206,17 +174,16 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
     /// three stores for all events and losses that it has taken.
     pub fn take<T>(&self, step: &Step<'_, '_, M, Set<T>>) -> Option<Event> {
         let set = step.token();
-        let mut inner = self.inner.try_borrow_mut().ok()?;
-        let mut handled = inner.current(set.attempt());
-        let number = handled[POSITION];
-        if number == inner.head {
+        let mut handled = self.current(set.attempt());
+        let [number, _] = handled;
+        if number == self.head.get() {
             return None;
         }
-        let value = inner.event(number)?;
-        handled[POSITION] = (number + 1) & NUMBERS;
-        inner.set(set, handled);
+        let value = self.event(number)?;
+        handled[0] = (number + 1) & NUMBERS;
+        self.set(set, handled);
         if planted!("nv-device/position-apart") {
-            let _ = inner.handled.put_settled(handled);
+            let _ = self.handled.borrow_mut().put_settled(handled);
         }
         Some(Event { value, number })
     }
@@ -227,14 +194,11 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
     /// **Power loss**, **Cost**: as for [`Events::take`]; no store if there were none.
     pub fn lost<T>(&self, step: &Step<'_, '_, M, Set<T>>) -> u8 {
         let set = step.token();
-        let Ok(mut inner) = self.inner.try_borrow_mut() else {
-            return 0;
-        };
-        let mut handled = inner.current(set.attempt());
-        let lost = inner.lost.wrapping_sub(handled[TOLD]);
+        let [position, told] = self.current(set.attempt());
+        let now = self.lost.get();
+        let lost = now.wrapping_sub(told);
         if lost > 0 {
-            handled[TOLD] = inner.lost;
-            inner.set(set, handled);
+            self.set(set, [position, now]);
         }
         lost
     }
@@ -242,29 +206,30 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
 
 impl<const N: usize, M: Model> Joined for Events<'_, N, M> {
     fn stage(&self, attempt: Attempt, number: u32) -> Result<bool, Code> {
-        let mut inner = self.inner.try_borrow_mut().map_err(|_| Code::Busy)?;
-        if inner.attempt != attempt {
+        if self.attempt.get() != attempt {
             return Ok(false);
         }
-        let staged = inner.staged;
-        let done = inner.handled.stage(number, staged);
+        let mut handled = self.handled.try_borrow_mut().map_err(|_| Code::Busy)?;
+        let done = handled.stage(number, self.staged.get());
         done.map(|()| true).map_err(|_| Code::Damaged)
     }
 
     fn revert(&self, attempt: Attempt, number: u32) {
-        if let Ok(mut inner) = self.inner.try_borrow_mut()
-            && inner.attempt == attempt
+        if self.attempt.get() == attempt
+            && let Ok(mut handled) = self.handled.try_borrow_mut()
         {
-            inner.handled.revert(number)
+            handled.revert(number)
         }
     }
 
     fn settle(&self, attempt: Attempt) {
-        if let Ok(mut inner) = self.inner.try_borrow_mut()
-            && inner.attempt == attempt
+        if self.attempt.get() == attempt
+            && let Ok(mut handled) = self.handled.try_borrow_mut()
         {
-            let staged = inner.staged;
-            inner.handled.settle(staged)
+            let [position, told] = self.staged.get();
+            handled.settle([position, told]);
+            self.position.set(position);
+            self.told.set(told);
         }
     }
 
@@ -277,51 +242,59 @@ impl<const N: usize> sealed::Sealed for Ring<N> {}
 impl<const N: usize, M: Model> Item<M> for Ring<N> {
     type Initial = ();
     type Open<'m> = Events<'m, N, M>;
-    const BYTES: usize = Inner::<N, M>::SLOTS_BYTES + StagedContext::<Handled, M>::BYTES;
+    const BYTES: usize = Events::<N, M>::SLOTS_BYTES
+        + Events::<N, M>::LOSSES_BYTES
+        + StagedContext::<Handled, M>::BYTES;
     const TYPE: u64 = type_hash::<Handled>("device events").rotate_left(N as u32);
 
     fn format<'m>(region: Region<'m, M>, (): ()) -> Option<Events<'m, N, M>> {
-        let () = Inner::<N, M>::CHECK;
-        let (mut slots, handled) = region.split_at(Inner::<N, M>::SLOTS_BYTES).ok()?;
+        let () = Events::<N, M>::CHECK;
+        let (mut slots, rest) = region.split_at(Events::<N, M>::SLOTS_BYTES).ok()?;
+        let (mut losses, handled) = rest.split_at(Events::<N, M>::LOSSES_BYTES).ok()?;
         slots.clear();
+        losses.clear();
         let handled = StagedContext::format(handled, [0; 2])?;
-        Some(of(slots, handled))
+        Some(of(Units::new(slots)?, Units::new(losses)?, handled))
     }
 
     fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Option<Events<'m, N, M>> {
-        let () = Inner::<N, M>::CHECK;
-        let (slots, handled) = region.split_at(Inner::<N, M>::SLOTS_BYTES).ok()?;
+        let () = Events::<N, M>::CHECK;
+        let (slots, rest) = region.split_at(Events::<N, M>::SLOTS_BYTES).ok()?;
+        let (losses, handled) = rest.split_at(Events::<N, M>::LOSSES_BYTES).ok()?;
         let by: Resolver = by.0;
         let handled = StagedContext::<Handled, M>::recover(handled, by)?;
-        if handled.value()[POSITION] > NUMBERS {
+        if handled.value()[0] > NUMBERS {
             return None;
         }
-        let mut events = of::<N, M>(slots, handled);
-        let inner = events.inner.get_mut();
-        inner.lost = u8::try_from(inner.load(N * M::Unit::BYTES)).ok()?;
+        let events = of::<N, M>(Units::new(slots)?, Units::new(losses)?, handled);
+        events.lost.set(u8::try_from(events.losses.load(0)?).ok()?);
         for _ in 0..N {
-            if inner.event(inner.head).is_none() {
+            let number = events.head.get();
+            if events.event(number).is_none() {
                 break;
             }
-            inner.head = (inner.head + 1) & NUMBERS;
+            events.head.set((number + 1) & NUMBERS);
         }
         Some(events)
     }
 }
 
 fn of<'m, const N: usize, M: Model>(
-    slots: Region<'m, M>,
+    slots: Units<'m, M, N>,
+    losses: Units<'m, M, 1>,
     handled: StagedContext<'m, Handled, M>,
 ) -> Events<'m, N, M> {
-    let inner = Inner {
-        slots,
-        staged: *handled.value(),
-        head: handled.value()[POSITION],
-        handled,
-        attempt: Attempt::NONE,
-        lost: 0,
-    };
+    let staged = *handled.value();
+    let [position, told] = staged;
     Events {
-        inner: RefCell::new(inner),
+        slots,
+        losses,
+        head: Cell::new(position),
+        lost: Cell::new(0),
+        position: Cell::new(position),
+        told: Cell::new(told),
+        handled: RefCell::new(handled),
+        staged: Cell::new(staged),
+        attempt: Cell::new(Attempt::NONE),
     }
 }

@@ -149,8 +149,16 @@ impl<T: Devices, M: Model> Token<M> for Set<T> {
             return Err(Error::Aborted(code as u16));
         }
         let done = commit.store();
-        devices.each(&mut |d| d.settle(attempt));
-        devices.each(&mut |d| d.follow(attempt));
+        if changed == 1 {
+            devices.each(&mut |d| {
+                d.settle(attempt);
+                d.follow(attempt);
+            });
+        } else {
+            // All are settled before a driver can unwind.
+            devices.each(&mut |d| d.settle(attempt));
+            devices.each(&mut |d| d.follow(attempt));
+        }
         Ok(done)
     }
 

@@ -44,6 +44,7 @@ pub mod sabotage;
 pub mod sequence;
 pub mod superblock;
 pub mod tagged;
+mod units;
 
 #[cfg(feature = "postcard")]
 pub use self::postcard::Postcard;
@@ -61,3 +62,4 @@ pub use persist::{Invalid, Persist, Plain, ZeroNiche, assert_no_padding};
 pub use record::{Record, RecordError};
 pub use region::{OpenFailure, Region, RegionError};
 pub use superblock::Superblock;
+pub use units::Units;

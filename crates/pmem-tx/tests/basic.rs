@@ -225,6 +225,34 @@ fn fields_and_elements() {
     );
 }
 
+/// From element to element of an array of lists, and from node to node.
+#[test]
+fn elements_lead_to_objects() {
+    type Lists = [Option<PBox<'static, u32>>; 3];
+    let mut b = buffer(256);
+    let region = Region::<InOrder32>::new(&mut b);
+    let mut pool =
+        Pool::<Contexts<(Lists,)>>::open(region, |_| Ok(([const { None }; 3],))).unwrap();
+    let (mut only,) = pool.contexts();
+    only.tx(|tx, lists| {
+        let mut second = lists.slot(tx).into_at(1)?;
+        *second.get_mut()? = Some(PBox::new(tx, 7)?);
+        let outside = lists.slot(tx).into_at(3).map(drop);
+        assert_eq!(outside, Err(Error::Index { index: 3, len: 3 }));
+        Ok(())
+    })
+    .unwrap();
+    only.tx(|tx, lists| {
+        let number = lists.slot(tx).into_at(1)?.into_follow();
+        *number.ok_or(tx.abort(1))?.into_mut()? += 1;
+        assert!(lists.slot(tx).into_at(0)?.into_follow().is_none());
+        Ok(())
+    })
+    .unwrap();
+    let found = only.tx(|tx, lists| Ok(lists.get(tx)[1].as_ref().map(|n| *n.get(tx))));
+    assert_eq!(found, Ok(Some(8)));
+}
+
 #[test]
 fn held_handles_and_sessions() {
     let (mut b, mut c) = (buffer(256), buffer(256));

@@ -11,7 +11,6 @@
 //! The rest is the core's: how a section masks interrupts, how a switch becomes pending, and what
 //! it finds on a stack.
 
-use crate::THREADS_MAX;
 #[cfg(target_arch = "arm")]
 use crate::cortex_m as core_of;
 #[cfg(target_arch = "msp430")]
@@ -19,6 +18,7 @@ use crate::msp430 as core_of;
 use crate::port::{Port, Runs, Spawn};
 #[cfg(target_arch = "riscv32")]
 use crate::riscv as core_of;
+use crate::{Idle, THREADS_MAX};
 use core::cell::UnsafeCell;
 use core_of::Masked;
 use nv_replay::pmem_tx::Section;
@@ -66,6 +66,8 @@ pub(crate) static SWITCH: Switch = Switch {
 /// Ticks since the boot, and when the kernel wants to be told.
 static NOW: Shared<u64> = Shared::new(0);
 static DUE: Shared<u64> = Shared::new(u64::MAX);
+/// What the board knows of its energy.
+static ENERGY: Shared<Option<fn() -> Option<u32>>> = Shared::new(None);
 /// The kernel that runs, and what tells it of a tick.
 #[derive(Clone, Copy)]
 struct Running {
@@ -102,6 +104,9 @@ unsafe impl Port for Core {
     }
     fn set_timer(&self, at: Option<u64>) {
         DUE.set(at.unwrap_or(u64::MAX));
+    }
+    fn energy(&self) -> Option<u32> {
+        Masked::with(|| ENERGY.get()).and_then(|of_the_board| of_the_board())
     }
 }
 
@@ -164,6 +169,7 @@ impl<const N: usize> Stack<N> {
 pub struct Bare<'s, const T: usize, const N: usize> {
     stacks: &'s mut [Stack<N>; T],
     slots: [usize; T],
+    energy: Option<fn() -> Option<u32>>,
 }
 
 impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
@@ -172,7 +178,15 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
         Bare {
             stacks,
             slots: [0; T],
+            energy: None,
         }
+    }
+
+    /// What the board knows of its energy: see [`Port::energy`]. Threads and handlers call it, and
+    /// the hook of [`run_idle`](Self::run_idle) gets it. So it must be able to preempt itself.
+    pub fn energy(mut self, read: fn() -> Option<u32>) -> Self {
+        self.energy = Some(read);
+        self
     }
 
     /// Runs the threads of a system until each has ended or is parked. The timer ticks each
@@ -187,7 +201,7 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
     }
 
     /// Like [`run`](Self::run), but calls `idle` when no thread is ready, with the time at which
-    /// the kernel's timer is due: see [`Kernel::next_deadline`](crate::Kernel::next_deadline).
+    /// the kernel's timer is due, and the energy that is left: see [`Idle`].
     /// `idle` waits for an interrupt, or decides by the energy that is left to sleep deeper. It
     /// runs with interrupts masked, on the stack of `main`. An interrupt that becomes pending
     /// meanwhile must end its wait, as it ends the core's `wfi`.
@@ -197,7 +211,7 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
         self,
         kernel: &K,
         period: Option<u32>,
-        mut idle: impl FnMut(Option<u64>),
+        mut idle: impl FnMut(Idle),
     ) -> bool {
         const { assert!(T == K::THREADS, "one stack for each thread") };
         if !core_of::may_run() || !Masked::with(|| self.install(kernel)) {
@@ -209,7 +223,10 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
             let over = (0..T).all(|t| kernel.has_ended(t));
             if !over {
                 // An interrupt that is masked ends its wait, too.
-                idle(kernel.next_deadline());
+                idle(Idle {
+                    deadline: kernel.next_deadline(),
+                    energy: Core.energy(),
+                });
             }
             over
         };
@@ -229,6 +246,7 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
             return false;
         }
         SLOTS.iter().zip(&self.slots).for_each(|(s, at)| s.set(*at));
+        ENERGY.set(self.energy);
         // The first switch stores where the registers of `main` are.
         main.set(core_of::main_registers());
         SWITCH.runs.set(main.address());

@@ -84,6 +84,7 @@ pub struct Machine {
     stopped: Cell<u32>,
     /// The kit's clock at the boot.
     since: Cell<u64>,
+    energy: Cell<Option<u32>>,
 }
 
 /// A machine, as its threads and handlers see it.
@@ -130,6 +131,9 @@ unsafe impl Port for Kit<'_, '_> {
             self.t.unpark(t);
         }
     }
+    fn energy(&self) -> Option<u32> {
+        self.m.energy.get()
+    }
     fn observe(&self, event: Event) {
         match event {
             Event::Ready { thread, at } => self.t.declare(self.id(thread), at),
@@ -169,6 +173,11 @@ impl Machine {
     fn is_over(&self) -> bool {
         let stopped = self.stopped.get().count_ones() as usize;
         self.ended.get() + stopped == self.ids.borrow().len()
+    }
+
+    /// What the board knows of its energy from now on, in microjoules.
+    pub fn set_energy(&self, energy: Option<u32>) {
+        self.energy.set(energy);
     }
 
     fn end_timer(&self, t: &Threads<'_, '_>) {

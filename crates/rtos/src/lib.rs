@@ -22,6 +22,7 @@ pub mod cortex_m;
 #[cfg(all(feature = "cortex-m", target_arch = "arm", target_os = "none"))]
 #[allow(unsafe_code)]
 mod cortex_m_switch;
+mod energy;
 mod error;
 #[cfg(feature = "host")]
 #[allow(unsafe_code)]
@@ -67,6 +68,7 @@ mod thread;
 mod timers;
 mod turns;
 
+pub use energy::{Idle, energy};
 pub use error::{OpenError, code};
 pub use kernel::{Isr, Kernel, Sys};
 pub use notify::{wait_notification, wait_notification_timeout};

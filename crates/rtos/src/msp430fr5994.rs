@@ -33,6 +33,8 @@
 //! ```
 
 mod arithmetic;
+#[macro_use]
+mod ram;
 
 use core::arch::{asm, global_asm};
 use nv_replay::nvmem::{InOrder16, Region};
@@ -57,22 +59,9 @@ global_asm!(
     .global _start
     _start:
         mov #_stack_top, r1
-        mov #0x5A80, &0x015C
-        mov #_data, r12
-        mov #_data_load, r13
-    1:  cmp #_data_end, r12
-        jhs 2f
-        mov @r13+, r14
-        mov r14, 0(r12)
-        incd r12
-        jmp 1b
-    2:  mov #_bss, r12
-    3:  cmp #_bss_end, r12
-        jhs 4f
-        clr 0(r12)
-        incd r12
-        jmp 3b
-    4:  bic #1, &0x0130
+        mov #0x5A80, &0x015C",
+    ram!(),
+    "   bic #1, &0x0130
         nop
         eint
         nop

@@ -31,6 +31,12 @@ pub unsafe trait Port {
     /// there is none. The last call counts.
     fn set_timer(&self, at: Option<u64>);
 
+    /// The energy that is left until the power fails, in microjoules, if the board can tell: what
+    /// its capacitor holds above the voltage at which it stops. `None`: it cannot.
+    fn energy(&self) -> Option<u32> {
+        None
+    }
+
     /// What the scheduler decides, for a test kit.
     #[cfg(feature = "instrument")]
     fn observe(&self, event: Event) {

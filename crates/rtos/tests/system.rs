@@ -156,6 +156,73 @@ fn a_handler_may_come_before_the_start() {
     assert_eq!(port.0.take(), [Some(0)]);
 }
 
+mod frugal {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Frugal on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 6 }
+        objects { DONE: Semaphore = (0, 1); }
+        threads {
+            chooses([u32; 2] = [0; 2]): 1;
+            waits(u32 = 0): 1;
+        }
+    }
+}
+
+/// What the world knows: boots, and the energy by which the thread has chosen.
+type Chosen = (u32, Option<Option<u32>>);
+
+/// Each boot has another energy; what was recorded stays, and the choice with it.
+#[test]
+fn a_choice_by_energy_stays() {
+    use frugal::{DONE, Frugal};
+    let s = explore(Mapped::<Plain>::new(2048), |nv, w: &World<'_, Chosen>| {
+        w.update(|s| s.0 += 1);
+        let boot = w.with(|s| s.0);
+        let (kernel, mut threads) = Frugal::open(nv).unwrap();
+        let (places, _) = threads.share().unwrap();
+        let machine = Machine::default();
+        machine.set_energy((boot != 2).then_some(boot));
+        let chooses = |th: &mut Thread<Frugal, [u32; 2]>| {
+            let energy = th.energy()?;
+            match w.with(|s| s.1) {
+                Some(before) => assert_eq!(before, energy, "another energy than before"),
+                None => w.update(|s| s.1 = Some(energy)),
+            }
+            // One step or the other.
+            let which = u32::from(energy.is_none_or(|e| e < 2));
+            th.step(which, |sys, times, which| {
+                times.get_mut(sys)?[which as usize] += 1;
+                Ok(())
+            })?;
+            let times = th.step((), |sys, times, ()| {
+                DONE.give(sys)?;
+                let now = nv_rtos::energy(sys);
+                assert!(
+                    now.is_none_or(|e| e != 2),
+                    "the second boot's board does not know it"
+                );
+                Ok(*times.get(sys))
+            })?;
+            assert_eq!(times, [1 - which, which]);
+            Ok(())
+        };
+        w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                Frugal::spawn(&kernel, places, kit, chooses, |th| {
+                    th.step((), |sys, _, ()| DONE.take(sys))?;
+                    Ok(())
+                });
+            });
+        });
+        assert!((0..2).all(|t| kernel.ended(t) == Some(Ok(()))));
+    })
+    .depth(2)
+    .run();
+    println!("{s}");
+    assert!(s.partial || s.cuts > 100, "{s}");
+}
+
 mod full {
     use super::*;
     nv_rtos::system! {

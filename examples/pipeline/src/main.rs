@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Loads temperatures into a table by five threads, without power cuts and through thousands of them.
+/// Loads temperatures into a table by five threads, without power cuts and through thousands.
 #[derive(Parser)]
 struct Args {
     /// What the sensors read: hour,tenths_f; the file of examples/logger if not given

@@ -1,5 +1,5 @@
-//! Bit counts: a hundred rounds. Each makes an object of six words. For each of six methods one step
-//! appends a zero, and another one adds the ones of fifty integers to it.
+//! Bit counts: a hundred rounds. Each makes an object of six words. For each of six methods one
+//! step appends a zero, and another one adds the ones of fifty integers to it.
 //!
 //! One thread, no objects of the kernel.
 
@@ -100,7 +100,7 @@ fn ones(method: usize, first: u32) -> u32 {
 fn in_parallel(x: u32) -> u32 {
     let x = x - (x >> 1 & 0x5555_5555);
     let x = (x & 0x3333_3333) + (x >> 2 & 0x3333_3333);
-    (x + (x >> 4) & 0x0F0F_0F0F).wrapping_mul(0x0101_0101) >> 24
+    ((x + (x >> 4)) & 0x0F0F_0F0F).wrapping_mul(0x0101_0101) >> 24
 }
 
 static NIBBLES: [u8; 16] = [0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4];

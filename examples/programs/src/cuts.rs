@@ -18,32 +18,47 @@ pub trait Program: 'static {
     /// Its results.
     fn reference() -> [u32; 4];
 
-    /// Runs it in RAM without protection, once, and in non-volatile memory with protection. The power
-    /// fails so many times: in each life after a random number of events, on average `events`.
+    /// Runs it in RAM without protection, once, and in non-volatile memory with protection. The
+    /// power fails so many times: in each life after a random number of events, on average
+    /// `events`.
     ///
     /// **Panics**: it finds something else than the reference, or does not come to its end.
     fn cut(cuts: u64, events: u64) -> Summary {
         let program = |memory: Region<'_, Fram>, world: &World<'_, u32>| {
             let machine = &Machine { world };
             let wanted = Some(Self::reference());
-            if world.with(|n| *n) == 0 {
-                for garbage in [0, u64::MAX] {
-                    let mut ram = [MaybeUninit::new(garbage); BYTES / 8];
-                    assert_eq!((Self::UNPROTECTED)(Region::new(&mut ram), machine), wanted);
+            match world.with(|n| *n) {
+                0 => {
+                    for garbage in [0, u64::MAX] {
+                        let mut ram = [MaybeUninit::new(garbage); BYTES / 8];
+                        assert_eq!((Self::UNPROTECTED)(Region::new(&mut ram), machine), wanted);
+                    }
+                    world.update(|n| *n = 1);
                 }
-                world.update(|n| *n = 1);
+                // It has come to its end: it begins anew, on a blank memory.
+                n if n % 2 == 0 => {
+                    for at in (0..memory.len()).step_by(4) {
+                        // SAFETY: a unit of the region, of which nothing is lent.
+                        unsafe {
+                            // A life may be too short to erase all.
+                            if memory.load(at) != 0 {
+                                memory.store(at, 0);
+                            }
+                        }
+                    }
+                    world.update(|n| *n += 1);
+                }
+                _ => {}
             }
             assert_eq!((Self::PROTECTED)(memory, machine), wanted);
-            // How often it has come to its end, and 1.
+            // Twice the number of ends, and 1 while it runs.
             world.update(|n| *n += 1);
         };
         let memory = Mapped::<Fram>::new(BYTES);
-        endure(memory, EveryEvents(events), program, |n| {
-            n.saturating_sub(1)
-        })
-        .boots(cuts)
-        .progress_within(cuts)
-        .run()
+        endure(memory, EveryEvents(events), program, |n| n / 2)
+            .boots(cuts)
+            .progress_within(cuts.min(200))
+            .run()
     }
 
     /// Runs it with a cut at each event, and in each life after that, so deep.
@@ -63,7 +78,8 @@ pub trait Program: 'static {
 }
 
 macro_rules! programs {
-    ($($(#[$doc:meta])* $name:ident: $module:ident;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident: $module:ident;)+) => {
+    $(
         $(#[$doc])*
         pub enum $name {}
 
@@ -74,7 +90,16 @@ macro_rules! programs {
                 reference::$module()
             }
         }
-    )+};
+    )+
+
+    /// Cuts the program of this name; `None` if there is none.
+    pub fn by_name(name: &str, cuts: u64, events: u64) -> Option<Summary> {
+        match name {
+            $(stringify!($module) => Some($name::cut(cuts, events)),)+
+            _ => None,
+        }
+    }
+    };
 }
 
 programs! {

@@ -39,7 +39,7 @@ const NOTHING: Seen = Seen { keys: 0, hash: 0 };
 
 /// The `n`-th key of a thread.
 fn key(me: u32, n: u32) -> u32 {
-    me << 8 | n * 7
+    (me << 8) + n * 7
 }
 
 fn client(th: &mut Thread<Plan, Seen>, me: u32) -> Result<[u32; 2], Error> {

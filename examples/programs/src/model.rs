@@ -29,8 +29,8 @@ pub static LAYER_2: [[i32; HIDDEN]; OUTPUTS] = layer(1001);
 /// What it is applied to.
 pub static SIGNAL: [i32; 64] = layer::<64, 1>(2001)[0];
 
-/// A node of `pred`'s decision tree: a value of the reading to compare, or a leaf. The left child of
-/// node `n` is `2 n + 1`, the right one, for larger values, the next.
+/// A node of `pred`'s decision tree: a value of the reading to compare, or a leaf. The left child
+/// of node `n` is `2 n + 1`, the right one, for larger values, the next.
 #[derive(Clone, Copy)]
 pub enum Split {
     /// Compare.

@@ -356,7 +356,8 @@ impl<'k, 'm, S: System, R> Thread<'k, 'm, S, R> {
         Ok(())
     }
 
-    /// Locks a mutex; waits until no other thread has it. The guard gives it back. **Errors**: none.
+    /// Locks a mutex; waits until no other thread has it. The guard gives it back.
+    /// **Errors**: none.
     pub fn lock<T>(&mut self, mutex: &Mutex<S, T>) -> Result<Guard<'k, 'm, S, T>, Error> {
         mutex.lock(&self.sys);
         Ok(Guard {
@@ -544,6 +545,7 @@ macro_rules! system {
                 crate::plain_kernel::open(region)
             }
 
+            #[allow(clippy::too_many_arguments)]
             $vis fn spawn<'s, 'm: 's>(
                 kernel: &'s crate::plain_kernel::Kernel<'m, $system>,
                 _: crate::plain_kernel::Places,

@@ -1,6 +1,7 @@
 //! Statistics: a source sends the readings of two sensors to three workers. One estimates how many
-//! different ones there were. One smooths them with a Kalman filter, and finds the trend of the last
-//! five. The third one finds the average of each five. A fifth thread collects the 300 results.
+//! different ones there were. One smooths them with a Kalman filter, and finds the trend of the
+//! last five. The third one finds the average of each five. A fifth thread collects the 300
+//! results.
 
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::{self, Error, Thread};
@@ -110,7 +111,7 @@ fn trend(th: &mut Thread<Plan, Filter>) -> Result<(), Error> {
         // The gain, in 256ths: the noise of a reading has the variance 1024.
         let gain = 256 * f.variance / (f.variance + 1024);
         f.value += (gain * ((x << 8) as i32 - f.value)) >> 8;
-        f.variance -= gain * f.variance >> 8;
+        f.variance -= (gain * f.variance) >> 8;
         f.last[i as usize % WINDOW] = f.value;
         // The slope of a line through the last values, of which the oldest one is the next.
         let oldest = i as usize + 1;

@@ -2,8 +2,8 @@
 //! set, another one fits a linear model to the second one. A fourth thread gets what they have
 //! learnt.
 //!
-//! The sets are objects. They pass from the producer to the trainers under a mutex, and each trainer
-//! frees its own.
+//! The sets are objects. They pass from the producer to the trainers under a mutex, and each
+//! trainer frees its own.
 
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;

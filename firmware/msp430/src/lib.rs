@@ -7,6 +7,10 @@
 #[path = "../../../crates/rtos/src/msp430fr5994/arithmetic.rs"]
 mod arithmetic;
 #[cfg(target_arch = "msp430")]
+#[macro_use]
+#[path = "../../../crates/rtos/src/msp430fr5994/ram.rs"]
+mod ram;
+#[cfg(target_arch = "msp430")]
 mod start;
 
 #[cfg(target_arch = "msp430")]

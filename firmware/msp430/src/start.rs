@@ -13,22 +13,9 @@ global_asm!(
     ".global _start
     _start:
         mov #_stack_top, r1
-        mov #0x5A80, &0x015C
-        mov #_data, r12
-        mov #_data_load, r13
-    1:  cmp #_data_end, r12
-        jhs 2f
-        mov @r13+, r14
-        mov r14, 0(r12)
-        incd r12
-        jmp 1b
-    2:  mov #_bss, r12
-    3:  cmp #_bss_end, r12
-        jhs 4f
-        clr 0(r12)
-        incd r12
-        jmp 3b
-    4:  call #start
+        mov #0x5A80, &0x015C",
+    ram!(),
+    "   call #start
     .global _timer
     _timer:
         push r11

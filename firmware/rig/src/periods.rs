@@ -14,8 +14,8 @@ const MEANS: [u64; 6] = [50_000, 60_000, 80_000, 100_000, 120_000, 160_000];
 /// Lives after which a program counts as one that does not come to its end.
 const LIVES: u64 = 5_000;
 
-/// Instructions between two cuts of a program whose time with cuts is measured: the first with which
-/// it comes to its end.
+/// Instructions between two cuts of a program whose time with cuts is measured: the first with
+/// which it comes to its end.
 const EVERY: [u64; 4] = [16_000, 32_000, 64_000, 128_000];
 /// The program is repeated until it has run for so long without cuts.
 const LONG: u64 = 160_000;

@@ -15,8 +15,8 @@ pub use checkpoint::svcall;
 #[cfg(all(target_arch = "arm", target_abi = "eabihf"))]
 pub use crate::switch::pendsv;
 
-/// The same for threads of the kernel.
-#[cfg(all(target_arch = "arm", target_abi = "eabihf"))]
+/// The same for threads of the kernel, on each Cortex-M.
+#[cfg(target_arch = "arm")]
 pub use nv_rtos::cortex_m::pendsv as kernel_pendsv;
 
 /// What a RISC-V core's vectors have for the software interrupt.

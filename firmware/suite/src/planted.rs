@@ -65,7 +65,7 @@ pub const BUGS: [Bug; 36] = [
         group: "rtos",
         scenario: "handover",
         what: "a handler that loses a register of a thread of the kernel",
-        on: &["arm", "riscv", "msp430"],
+        on: &["arm", "riscv", "msp430", "armv6m"],
         both: false,
     },
     Bug {
@@ -73,7 +73,7 @@ pub const BUGS: [Bug; 36] = [
         group: "rtos",
         scenario: "handover",
         what: "a thread of the kernel tells of a turn before it is committed",
-        on: &["arm", "riscv", "msp430"],
+        on: &["arm", "riscv", "msp430", "armv6m"],
         both: false,
     },
     Bug {

@@ -94,7 +94,7 @@ macro_rules! ported {
             target_arch = "msp430",
             all(
                 target_os = "none",
-                any(target_abi = "eabihf", target_arch = "riscv32")
+                any(target_arch = "arm", target_arch = "riscv32")
             )
         ))]
         mod $name;
@@ -102,7 +102,7 @@ macro_rules! ported {
             target_arch = "msp430",
             all(
                 target_os = "none",
-                any(target_abi = "eabihf", target_arch = "riscv32")
+                any(target_arch = "arm", target_arch = "riscv32")
             )
         )))]
         mod $name {
@@ -118,7 +118,7 @@ ported! { boot signals expiries locks posts }
     target_arch = "msp430",
     all(
         target_os = "none",
-        any(target_abi = "eabihf", target_arch = "riscv32")
+        any(target_arch = "arm", target_arch = "riscv32")
     )
 ))]
 mod machine {
@@ -210,7 +210,7 @@ mod machine {
     }
 
     /// A planted bug: masks PendSV, and nothing that is more urgent.
-    #[cfg(target_arch = "arm")]
+    #[cfg(target_abi = "eabihf")]
     fn less_urgent<R>(f: impl FnOnce() -> R) -> R {
         const URGENT: u32 = 0xC0;
         // SAFETY: BASEPRI, which nothing else uses.
@@ -221,6 +221,11 @@ mod machine {
             asm!("msr basepri, {0}", "isb", in(reg) before);
             r
         }
+    }
+    /// ARMv6-M masks all or nothing.
+    #[cfg(all(target_arch = "arm", not(target_abi = "eabihf")))]
+    fn less_urgent<R>(f: impl FnOnce() -> R) -> R {
+        Masked::with(f)
     }
     type Fram = Preempted<machine::Model, Sections>;
 
@@ -392,7 +397,7 @@ mod machine {
     target_arch = "msp430",
     all(
         target_os = "none",
-        any(target_abi = "eabihf", target_arch = "riscv32")
+        any(target_arch = "arm", target_arch = "riscv32")
     )
 )))]
 mod machine {

@@ -82,8 +82,8 @@ fn buffered_32() {
 #[test]
 fn planted_bugs_on_a_host() {
     for bug in relume_suite::planted::BUGS {
-        if bug.group.starts_with("checkpoint") || ["switch", "threads", "rtos"].contains(&bug.group)
-        {
+        let none_here = ["checkpoint", "switch", "threads", "rtos"];
+        if none_here.iter().any(|group| bug.group.starts_with(group)) {
             // What is wrong there is in registers and in the stack, or needs an interrupt.
             continue;
         }

@@ -257,7 +257,7 @@ impl<'a, T, W> FieldSlot<'a, Option<PBox<'_, T, W>>> {
 pub struct PBox<'p, T, W = u32> {
     /// Its address.
     at: NonZeroUsize,
-    _t: PhantomData<(&'p (), fn(T) -> T, W)>,
+    _t: PhantomData<(&'p (), T, W)>,
 }
 
 // SAFETY: it is never read from a medium: `check` accepts nothing.

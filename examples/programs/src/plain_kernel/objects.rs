@@ -261,7 +261,8 @@ fn due_of<S: System>(sys: &Sys<'_, '_, S>, timer: At) -> *mut Due {
     sys.kernel.memory.wrapping_byte_add(timer.offset).cast()
 }
 
-/// Waits until a timer expires, and says which. It expires again one period later. **Errors**: none.
+/// Waits until a timer expires, and says which. It expires again one period later.
+/// **Errors**: none.
 pub fn expired<S: System>(sys: &Sys<'_, '_, S>) -> Result<TimerId<S>, pmem_tx::Error> {
     let number = sys.wait(TIME, || {
         // SAFETY: the timers' part of the memory, in a section.

@@ -341,13 +341,7 @@ impl Engine {
     }
 
     /// As [`Engine::run_with`], and where an interrupt would be taken.
-    pub fn opened(
-        &mut self,
-        start: u64,
-        limit: u64,
-        instants: &[u64],
-        log: &mut Log,
-    ) -> Vec<u64> {
+    pub fn opened(&mut self, start: u64, limit: u64, instants: &[u64], log: &mut Log) -> Vec<u64> {
         self.uc.get_data_mut().open = Some(Vec::new());
         self.run_with(start, limit, instants, log);
         self.uc.get_data_mut().open.take().unwrap_or_default()

@@ -20,6 +20,8 @@ const RECEIVED: u16 = 1;
 const POSTED: u16 = 2;
 const SEEN: u16 = 3;
 const ROUNDS: u16 = 3;
+/// What the board says of its energy.
+const ENERGY: u32 = 1234;
 
 nv_rtos::system! {
     /// What this scenario runs.
@@ -55,6 +57,7 @@ fn sender(th: &mut Thread<Plan, u32>, turns: u32) -> Result<(), Error> {
         tell(SENT, i);
         let scene = Here::anywhere();
         check!(scene, *count.get(sys) == i);
+        check!(scene, nv_rtos::energy(sys) == Some(ENERGY));
         *count.get_mut(sys)? = i + 1;
         INPUT.send(sys, message(false, i as u16))?;
         if scene.argument() == TOLD {
@@ -129,6 +132,7 @@ pub(super) fn posts<M: Mapped>(scene: &mut Scene<'_, M>) {
         |th| sender(th, turns),
         |th| receiver(th, turns),
     );
+    let port = port.energy(|| Some(ENERGY));
     RUNNING.during(&kernel, || run(scene, &kernel, port, on_tick));
     check!(scene, scene.read_cell(RECEIVED) == turns as u16);
 }
