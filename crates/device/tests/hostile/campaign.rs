@@ -32,7 +32,8 @@ fn every_byte_with_any_value() {
     let [refused, opened] = campaign((48 * 8 - Superblock::BYTES) * 256, |i, b| {
         b[Superblock::BYTES + i / 256] = i as u8
     });
-    assert!(refused > 0 && opened > 0, "{refused} refused, {opened} opened");
+    let both = refused > 0 && opened > 0;
+    assert!(cfg!(miri) || both, "{refused} refused, {opened} opened");
 }
 
 #[test]
@@ -44,7 +45,8 @@ fn several_bytes_at_random() {
             b[Superblock::BYTES + at] = rng.below(256) as u8;
         }
     });
-    assert!(refused > 0 && opened > 0, "{refused} refused, {opened} opened");
+    let both = refused > 0 && opened > 0;
+    assert!(cfg!(miri) || both, "{refused} refused, {opened} opened");
 }
 
 /// What is in doubt is what it was before; what is committed is what it became.
