@@ -46,8 +46,8 @@ impl Network<'_> {
 }
 
 /// A neuron: the weighted sum of its inputs, if that is positive.
-#[inline(always)]
-fn neuron<const N: usize>(weights: &[i32; N], inputs: &[i32]) -> i32 {
+#[inline(never)]
+fn neuron<const N: usize>(weights: &[i32; N], inputs: &[i32; N]) -> i32 {
     let products = weights.iter().zip(inputs).map(|(w, x)| w * x);
     products.sum::<i32>().max(0)
 }
@@ -63,7 +63,8 @@ fn infer(th: &mut Thread<Plan, Network<'static>>) -> Result<[u32; 4], Error> {
         th.each_step(0..HIDDEN as u32, round, |sys, network, n, round| {
             let n = n as usize;
             let from = round as usize % (SIGNAL.len() - INPUTS);
-            let inputs = &hidden(&SIGNAL)[from..from + INPUTS];
+            let inputs = hidden(&SIGNAL)[from..].first_chunk();
+            let inputs = inputs.ok_or(sys.abort(2))?;
             let value = neuron(&hidden(&LAYER_1)[n], inputs) >> 8;
             let layer = network.fields(sys).first.into_follow();
             *layer.ok_or(sys.abort(1))?.at_mut(n)? = value;
