@@ -29,9 +29,9 @@ pub fn energy<S: System>(step: &Step<'_, '_, '_, '_, S>) -> Option<u32> {
 const UNKNOWN: u64 = u64::MAX;
 
 impl<S: System, R: Persist> Thread<'_, '_, '_, S, R> {
-    /// The energy that is left, in microjoules: see [`Port::energy`](crate::Port::energy). Recorded,
-    /// so a thread may choose by it which step comes next: each life gets the same, and chooses
-    /// the same. In a step, [`energy`] is not recorded.
+    /// The energy that is left, in microjoules: see [`Port::energy`](crate::Port::energy). It is
+    /// recorded, so a thread may choose by it which step comes next: each life gets the same, and
+    /// chooses the same. In a step, [`energy`] is not recorded.
     ///
     /// **Power loss**: recorded, or asked again. **Cost**: three stores. **Errors**: those of
     /// [`record_with`](Self::record_with).

@@ -116,10 +116,7 @@ ported! { boot signals expiries locks posts }
 /// Where there is a port.
 #[cfg(any(
     target_arch = "msp430",
-    all(
-        target_os = "none",
-        any(target_arch = "arm", target_arch = "riscv32")
-    )
+    all(target_os = "none", any(target_arch = "arm", target_arch = "riscv32"))
 ))]
 mod machine {
     use super::boot::{Core, Here, Masked, STACK, Stack, run, tell, tick};
@@ -395,10 +392,7 @@ mod machine {
 /// Where there is none.
 #[cfg(not(any(
     target_arch = "msp430",
-    all(
-        target_os = "none",
-        any(target_arch = "arm", target_arch = "riscv32")
-    )
+    all(target_os = "none", any(target_arch = "arm", target_arch = "riscv32"))
 )))]
 mod machine {
     use crate::{Mapped, Scene};

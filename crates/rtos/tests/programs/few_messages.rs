@@ -1,5 +1,5 @@
-// A queue in its smallest form: one slot, few messages, a sender and a receiver of one priority. All
-// images are explored that any number of cuts can leave.
+// A queue in its smallest form: one slot, few messages, a sender and a receiver of one priority.
+// All images are explored that any number of cuts can leave.
 
 nv_rtos::system! {
     Plan on Fram;
