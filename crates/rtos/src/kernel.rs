@@ -535,10 +535,6 @@ impl<S: System> State<'_, S> {
     #[inline(never)]
     fn stage(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
         let me = me.min(S::THREADS.len() - 1);
-        let stamp = Stamp {
-            owner: me as u32,
-            sequence: number,
-        };
         if self.before_words(me, port).is_err() {
             return Staged::Refused(code::DAMAGED);
         }
@@ -550,19 +546,22 @@ impl<S: System> State<'_, S> {
         if const { has_places::<S>() } {
             self.gather_waiters(me);
         }
-        if self.apply(me, stamp) {
-            Staged::Woke
-        } else {
-            Staged::Quiet
+        if self.control(me).len == 0 {
+            return Staged::Quiet;
         }
+        self.apply(me, number)
     }
 
-    /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
-    #[inline(always)]
-    fn apply(&mut self, t: usize, stamp: Stamp) -> bool {
+    /// Changes the words and the states of a step's objects: point 2.
+    #[inline(never)]
+    fn apply(&mut self, t: usize, number: u32) -> Staged {
+        let stamp = Stamp {
+            owner: t as u32,
+            sequence: number,
+        };
         let (threads, objects, slots) = self.ram.parts();
         let Some(c) = threads.get_mut(t) else {
-            return false;
+            return Staged::Quiet;
         };
         let len = usize::from(core::mem::take(&mut c.len));
         let (mut waiters, mut more) = (0, false);
@@ -613,7 +612,7 @@ impl<S: System> State<'_, S> {
         if waiters != 0 {
             woke |= self.wake_all(waiters);
         }
-        woke
+        if woke { Staged::Woke } else { Staged::Quiet }
     }
 
     /// The rest of it: operations on threads, and flags that were set again.

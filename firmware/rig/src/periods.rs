@@ -9,7 +9,8 @@ use crate::machine::{Boot, End, Machine};
 use crate::state::{Log, State, mix};
 use relume_suite::abi;
 
-/// Mean periods, in instructions. Each life has 1 to twice as many.
+/// Mean periods, in instructions, but none is shorter than a boot of the program's last state. Each
+/// life has 1 to twice as many.
 const MEANS: [u64; 6] = [50_000, 60_000, 80_000, 100_000, 120_000, 160_000];
 /// Lives after which a program counts as one that does not come to its end.
 const LIVES: u64 = 5_000;
@@ -125,12 +126,31 @@ fn repeat_with(
     Ok(Some(repeated))
 }
 
+/// The instructions of a boot of a program that has come to its end, up to the start of its threads.
+fn last_boot(m: &mut dyn Machine, case: &Case, log: &mut Log) -> u64 {
+    let mut state = case.blank();
+    for _ in 0..2 {
+        let boot = Boot {
+            state: &state,
+            seed: 0,
+            limit: u32::MAX.into(),
+            detail: true,
+        };
+        m.boot(&boot, log);
+        let mut now = state.clone();
+        m.state(&mut now);
+        state = now;
+    }
+    begins(log).unwrap_or(0)
+}
+
 /// Runs a program so often. Cuts, boots and what the runs have counted go to `out`. What was wrong,
 /// in words.
 pub fn run(m: &mut dyn Machine, case: &Case, runs: u64, out: &mut Explored) -> Option<String> {
     let mut log = Log::default();
+    let least = last_boot(m, case, &mut log);
     for seed in 0..runs {
-        let mean = MEANS[seed as usize % MEANS.len()];
+        let mean = MEANS[seed as usize % MEANS.len()].max(least);
         let mut state = case.blank();
         let mut life = 0;
         loop {
