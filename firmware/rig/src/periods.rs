@@ -126,7 +126,7 @@ fn repeat_with(
     Ok(Some(repeated))
 }
 
-/// The instructions of a boot of a program that has come to its end, up to the start of its threads.
+/// The instructions of a boot of a program that has come to its end, to the start of its threads.
 fn last_boot(m: &mut dyn Machine, case: &Case, log: &mut Log) -> u64 {
     let mut state = case.blank();
     for _ in 0..2 {
