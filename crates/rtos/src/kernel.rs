@@ -531,37 +531,46 @@ impl<S: System> State<'_, S> {
         self.reach(now)
     }
 
+    /// Whether nothing comes before the commit store of a thread's step but one more number: it has
+    /// used no object, and no old word is due.
+    #[inline(always)]
+    fn stages_nothing(&mut self, t: usize) -> bool {
+        let c = self.control(t);
+        let nothing = c.len == 0 && c.numbers > 1 && !c.reads;
+        c.numbers -= u16::from(nothing);
+        nothing
+    }
+
     /// Does what comes before the commit store of a thread's step: points 1 and 2.
     #[inline(never)]
     fn stage(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
         let me = me.min(S::THREADS.len() - 1);
+        let stamp = Stamp {
+            owner: me as u32,
+            sequence: number,
+        };
         if self.before_words(me, port).is_err() {
             return Staged::Refused(code::DAMAGED);
         }
         if S::CONTROL.change && self.refuses(me) {
             return Staged::Refused(code::REFUSED);
         }
-        #[cfg(feature = "instrument")]
-        self.tell_commit(port);
         if const { has_places::<S>() } {
             self.gather_waiters(me);
         }
-        if self.control(me).len == 0 {
-            return Staged::Quiet;
+        if self.apply(me, stamp) {
+            Staged::Woke
+        } else {
+            Staged::Quiet
         }
-        self.apply(me, number)
     }
 
-    /// Changes the words and the states of a step's objects: point 2.
-    #[inline(never)]
-    fn apply(&mut self, t: usize, number: u32) -> Staged {
-        let stamp = Stamp {
-            owner: t as u32,
-            sequence: number,
-        };
+    /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
+    #[inline(always)]
+    fn apply(&mut self, t: usize, stamp: Stamp) -> bool {
         let (threads, objects, slots) = self.ram.parts();
         let Some(c) = threads.get_mut(t) else {
-            return Staged::Quiet;
+            return false;
         };
         let len = usize::from(core::mem::take(&mut c.len));
         let (mut waiters, mut more) = (0, false);
@@ -612,7 +621,7 @@ impl<S: System> State<'_, S> {
         if waiters != 0 {
             woke |= self.wake_all(waiters);
         }
-        if woke { Staged::Woke } else { Staged::Quiet }
+        woke
     }
 
     /// The rest of it: operations on threads, and flags that were set again.
@@ -1212,7 +1221,13 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
                 s.reschedule(self.port);
                 return Ok(done);
             }
-            let staged = s.stage(self.me, self.port, number);
+            #[cfg(feature = "instrument")]
+            s.tell_commit(self.port);
+            let staged = if s.stages_nothing(self.me) {
+                Staged::Quiet
+            } else {
+                s.stage(self.me, self.port, number)
+            };
             if let Staged::Refused(code) = staged {
                 return Err((code, commit));
             }
