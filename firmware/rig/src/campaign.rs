@@ -46,6 +46,8 @@ pub struct Job {
     pub planted: Option<&'static Bug>,
     /// How often a whole program runs to its end with cuts after seeded periods.
     pub runs: u64,
+    /// Whether it is measured what such a program takes with cuts.
+    pub repeats: bool,
 }
 
 impl Job {
@@ -141,8 +143,11 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
     if job.case.periods && explored.failures == 0 {
         let long = explored.instructions > LONG;
         let runs = if long { job.runs / 4 } else { job.runs };
-        let cut = periods::run(&mut **m, &job.case, runs, &mut explored);
-        if let Some(report) = cut.or_else(|| periods::repeat(&mut **m, &job.case, &mut explored)) {
+        let mut wrong = periods::run(&mut **m, &job.case, runs, &mut explored);
+        if job.repeats && wrong.is_none() {
+            wrong = periods::repeat(&mut **m, &job.case, &mut explored);
+        }
+        if let Some(report) = wrong {
             let report = Some(report);
             return Ok(Some(Done { explored, report }));
         }

@@ -28,6 +28,7 @@ use clap::Parser;
 use explore::{Case, Limits};
 use relume_suite::abi::{ARM, ARMV6M};
 use relume_suite::{HostModel, groups, planted};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -238,8 +239,9 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
                         runs: match (a.costs, a.long) {
                             (true, _) => 1,
                             (_, true) => 300,
-                            _ => 12,
+                            _ => 4,
                         },
+                        repeats: a.costs || a.long,
                     });
                 }
             }
@@ -279,6 +281,7 @@ fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
         reach,
         planted: Some(bug),
         runs: 0,
+        repeats: false,
     })
 }
 
@@ -318,6 +321,8 @@ fn all(a: &Args) -> Result<bool> {
     let all: Vec<_> = all.filter_map(|(j, d)| Some((j, d?))).collect();
     let mut figures = campaign::figures(&all);
     let mut same = true;
+    // Of each machine: interrupts in a handler, and where one ended.
+    let mut taken: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     // On the Cortex-M4 only threads without a pool: in the others PendSV and SysTick become
     // pending at
     // one instruction, and QEMU's order of the two is not always the rig's.
@@ -345,12 +350,18 @@ fn all(a: &Args) -> Result<bool> {
                 let key = |what: &str| format!("machine.{}.qemu.{what}", j.source.machine);
                 *figures.entry(key("instructions")).or_default() += done.instructions as f64;
                 *figures.entry(key("interrupts")).or_default() += done.interrupts as f64;
+                let [nested, chained] = taken.entry(j.source.machine.clone()).or_default();
+                *nested += done.nested;
+                *chained += done.chained;
             }
             Err(difference) => {
                 println!("{name}: {difference}");
                 same = false;
             }
         }
+    }
+    if let Some((machine, _)) = taken.iter().find(|(_, n)| n.contains(&0)) {
+        bail!("{machine}: no interrupt in a handler, or where one ended: choose other periods");
     }
     for (k, v) in &figures {
         println!("{k:48} {v}");

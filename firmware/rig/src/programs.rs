@@ -82,6 +82,7 @@ mod tests {
                 sample: None,
             },
             planted: None,
+            repeats: false,
             runs: 0,
         }
     }
