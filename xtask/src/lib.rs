@@ -127,7 +127,10 @@ mod tests {
     fn the_choices_are_those_of_the_command_before_the_wrong_word() {
         Cli::command().debug_assert();
         let of = |line: &str| choices(line.split(' ').map(str::to_owned));
-        assert_eq!(of("demo nonsense"), "activity, heap, checkpoint, async");
+        assert_eq!(
+            of("demo nonsense"),
+            "activity, heap, checkpoint, async, node, rtos"
+        );
         assert!(of("nonsense").starts_with("demo, test, ci, "));
     }
 }
