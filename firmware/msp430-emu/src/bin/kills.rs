@@ -16,6 +16,8 @@ const HANGS: u64 = 500_000_000;
 /// With the timer's period of the other scenarios, the tick of the kernel would be all that ever
 /// runs: its period is so many times as long.
 const KERNEL: (&str, u16) = ("rtos", 5);
+/// The handlers of the groups behind this prefix do more than tick.
+const OBJECTS: (&str, u16) = ("rtos-", 60);
 
 #[derive(Clone)]
 struct Options {
@@ -86,6 +88,8 @@ fn run() -> Result<(), Error> {
             let mut o = o.clone();
             if group.name == KERNEL.0 {
                 o.timer = o.timer.saturating_mul(KERNEL.1);
+            } else if group.name.starts_with(OBJECTS.0) {
+                o.timer = o.timer.saturating_mul(OBJECTS.1);
             }
             scenario(&image, n as u16, &name, &o, &mut all)?;
         }
