@@ -21,7 +21,8 @@ pub trait AsyncRestore: Sized {
     type Parts;
     /// The error of its calls.
     type Error;
-    /// Builds the driver, and brings the device to its context, whatever it did before.
+    /// Builds the driver, and brings the device to its context, whatever it did before. **Errors**:
+    /// those of the driver.
     async fn restore(parts: &mut Self::Parts, context: &Self::Context)
     -> Result<Self, Self::Error>;
     /// Gives back the parts that the driver owns.

@@ -8,10 +8,10 @@
 //!  with a step   others, n units       two versions, a tagged word   n + 1, and 1 to settle it
 //! ```
 //!
-//! A tagged word carries the number of the step that stages it ([`crate::nvmem::tagged`]), so the step's
-//! commit store commits it, too. It is settled right behind that store. So no stamp is left when
-//! the step's numbers come round, however few bits they have; only a cut leaves one, and the next
-//! open settles that.
+//! A tagged word ([`crate::nvmem::tagged`]) carries the number of the step that stages it, so the
+//! step's commit store commits it, too. It is settled right behind that store. So no stamp is left
+//! when the step's numbers come round, however few bits they have; only a cut leaves one, and the
+//! next open settles that.
 //!
 //! ```text
 //!   stage      | n | before | after |     the step has not committed: before counts

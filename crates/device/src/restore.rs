@@ -56,7 +56,8 @@ pub trait Restore: Sized {
     /// Builds the driver, and brings the device to its context, whatever it did before: after a
     /// power cut, or after an error in the middle of a call.
     ///
-    /// A part that is moved out of `parts` is put back before an error is returned.
+    /// A part that is moved out of `parts` is put back before an error is returned. **Errors**:
+    /// those of the driver; the call that wanted it fails with it.
     fn restore(parts: &mut Self::Parts, context: &Self::Context) -> Result<Self, Self::Error>;
 
     /// Gives back the parts that the driver owns.
@@ -65,7 +66,7 @@ pub trait Restore: Sized {
     }
 
     /// Brings a device that works to a new context that has just been committed. The default asks
-    /// for a new driver.
+    /// for a new driver. **Errors**: those of the driver, which is then taken out.
     fn apply(&mut self, context: &Self::Context) -> Result<Apply, Self::Error> {
         let _ = context;
         Ok(Apply::Rebuild)
@@ -95,6 +96,7 @@ pub trait Keyed: Restore {
     /// The key of the next call, from the committed context. It is the same until that commits.
     fn next(context: &Self::Context) -> Self::Key;
     /// The key of the last call that the device has carried out: it is read from the device.
+    /// **Errors**: those of the driver; the call fails with it, and has done nothing.
     fn last(&mut self) -> Result<Self::Key, Self::Error>;
     /// Notes in the context that the call of this key was carried out.
     fn advance(context: &mut Self::Context, key: Self::Key);
