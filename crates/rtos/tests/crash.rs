@@ -284,10 +284,10 @@ fn timers_program() {
 #[test]
 fn turns_program() {
     campaign!(turns::in_order_32, 2);
-    campaign!(turns::in_order_32, in_turn(7, 10), 1);
+    campaign!(turns::in_order_32, deep(), 1);
     campaign!(turns::buffered_16, 2);
     if is_chosen(9, 10) {
-        campaign!(turns::buffered_16, in_turn(9, 10), 1);
+        campaign!(turns::buffered_16, deep(), 1);
     }
 }
 
@@ -306,8 +306,8 @@ fn interrupts_program() {
 #[test]
 fn posts_program() {
     campaign!(posts::in_order_32, in_turn(1, 10), 1);
-    campaign!(posts::buffered_32, in_turn(3, 10), 1);
-    campaign!(posts::buffered_16, in_turn(5, 10), 1);
+    campaign!(posts::buffered_32, deep(), 1);
+    campaign!(posts::buffered_16, deep(), 1);
 }
 
 #[test]
