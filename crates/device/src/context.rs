@@ -19,8 +19,8 @@
 //!   settle     | 0 | after  | after |     after counts, whatever commits
 //! ```
 //!
-//! The settling store of a cell has no fence of its own. Its stamp would be misread after the
-//! numbers have come round; before that many other steps commit, and each commit has fences.
+//! The settling store of a cell has no fence of its own. A lost one would be misread when the same
+//! number is used again. Many other steps commit before that, each with fences.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
