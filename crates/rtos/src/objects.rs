@@ -264,7 +264,8 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
 
     /// Receives the oldest message that no other step has; waits until there is one. Until the step
     /// commits, the message stays in its slot: if the step fails or the power is cut, another
-    /// receive gets it.
+    /// receive gets it. So a step that receives `N` messages, and waits for one more, waits for
+    /// ever: nobody has a slot to send it.
     ///
     /// **Power loss**: received if and only if the step has committed. A step that waits has
     /// changed nothing. **Cost**: one store, two on 16-bit units. **Errors**: [`code::TOO_MANY`];
