@@ -111,6 +111,10 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     alarms, "programs/alarms.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    latches, "programs/latches.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    lenders, "programs/lenders.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     notify, "programs/notify.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
@@ -228,6 +232,19 @@ fn permits_program() {
     campaign!(permits::in_order_32, 2);
     campaign!(permits::in_order_32, 1, 1);
     campaign!(permits::buffered_16, 2);
+}
+
+#[test]
+fn lenders_program() {
+    campaign!(lenders::in_order_32, 2);
+    campaign!(lenders::buffered_16, 2);
+}
+
+#[test]
+fn latches_program() {
+    campaign!(latches::in_order_32, 2);
+    campaign!(latches::in_order_32, 1, 1);
+    campaign!(latches::buffered_16, 1, 1);
 }
 
 #[test]
