@@ -7,6 +7,7 @@ nv_rtos::system! {
     objects {
         LATCHES: [Mutex; 1] => Latch;
         TO_OTHER: Queue<Latch, 1>;
+        DELETED: Semaphore = (0, 1);
         NEVER: Semaphore = (0, 1);
     }
     threads {
@@ -83,7 +84,7 @@ fn one(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
             LATCHES.delete(sys, latch)?;
             *n.get_mut(sys)? += 1;
             assert!(!NEVER.take_timeout(sys, 2)?);
-            Ok(())
+            DELETED.give(sys)
         });
         match r.map_err(Error::from) {
             Ok(()) => break,
@@ -128,6 +129,8 @@ fn other(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         leaves(w, 1, i);
         drop(guard);
     }
+    // It does not end before: nobody else wakes who asks whether it has the mutex.
+    th.step(SECTIONS, |sys, _, _| DELETED.take(sys))?;
     Ok(())
 }
 
