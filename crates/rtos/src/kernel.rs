@@ -22,6 +22,7 @@
 //! RAM from all words.
 
 use crate::error::{OpenError, code};
+use crate::locks::asks_for_holders;
 use crate::places::has_places;
 use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
@@ -394,7 +395,7 @@ impl<S: System> State<'_, S> {
 
     /// Notes that a thread holds a mutex, or is to. Whether it held it before.
     #[inline]
-    fn hold(&mut self, t: usize, object: u8) -> Result<bool, pmem_tx::Error> {
+    pub fn hold(&mut self, t: usize, object: u8) -> Result<bool, pmem_tx::Error> {
         let c = self.control(t);
         let again = c.held != 0 && c.hold(object).is_some();
         let h = c.holds.get_mut(usize::from(c.held));
@@ -1196,7 +1197,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             s.control(self.me).live = true;
             s.store_owners(self.me).map_err(damaged)?;
             s.give_back(self.me);
-            if S::CONTROL.change {
+            if const { asks_for_holders::<S>() } && !planted!("nv-rtos/live-wakes-nobody") {
                 s.wake_joiners();
             }
             s.reschedule(self.port);
