@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::convert::Infallible;
 use core::hint::black_box;
 use nv_device::{
-    Apply, Committed, Device, Devices, Events, Joined, Own, Posted, Restore, Ring, Set, Staged,
+    Apply, Committed, Device, Devices, Events, Members, Own, Posted, Restore, Ring, Set, Staged,
     StagedDevice, open,
 };
 use nv_replay::{Config, Options, Replay, last_committed};
@@ -65,9 +65,8 @@ struct Board<'p, 'm, M> {
 
 impl<M: Mapped> Devices for Board<'_, '_, M> {
     #[inline(always)]
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.lamps);
-        f(&self.button);
+    fn list(&self) -> impl Members {
+        (&self.lamps, &self.button)
     }
 }
 
@@ -152,7 +151,7 @@ fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
     scene.end_section();
     let handled = rt.each_step_with(&set, 0..4, (), |step, count, _, ()| {
         Scene::<'static, M>::next_section_anywhere(section::DEVICE_EVENT);
-        if let Some(event) = step.token().button.take(step) {
+        if let Some(event) = step.token().button.take(step)? {
             *count.get_mut(step)? += event.value;
         }
         Ok(())

@@ -8,15 +8,15 @@ use crate::{BYTES, Tested, on_each, split};
 use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nvmem::{InOrder32, Region};
 use nv_device::{
-    CallError, Code, Committed, Device, Devices, Joined, Own, Set, Staged, StagedDevice, open,
+    CallError, Code, Committed, Device, Devices, Members, Own, Set, Staged, StagedDevice, open,
 };
 use powerfail::{Mapped, World, explore};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 struct Panel<'b, 'm, M: Tested>(StagedDevice<'m, Lamps<'b>, M>);
 impl<M: Tested> Devices for Panel<'_, '_, M> {
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.0)
+    fn list(&self) -> impl Members {
+        &self.0
     }
 }
 
@@ -147,8 +147,8 @@ fn a_forgotten_device() {
                 StagedDevice<'m, Lamps<'b>, InOrder32>,
             );
             impl Devices for Half<'_, '_> {
-                fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-                    f(&self.0)
+                fn list(&self) -> impl Members {
+                    &self.0
                 }
             }
             let set = Set::new(Half(
