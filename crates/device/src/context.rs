@@ -27,7 +27,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nv_replay::nvmem::persist::{from_bytes, to_bytes};
 use nv_replay::nvmem::tagged::{Cells, Fixed, FixedWidths, Widths, Words};
-use nv_replay::nvmem::{Model, Plain, Region, Unit, Units, Versions, mapped, planted};
+use nv_replay::nvmem::{Model, Plain, Region, Unit, Units, Version, Versions, mapped, planted};
 
 /// A context that commits by itself: an item of [`open`](crate::open()). A device has either
 /// this or [`Staged`], so its context has one owner.
@@ -95,6 +95,13 @@ const fn settled(w: &Widths, state: u32) -> u32 {
     staged(w, 0, state, state)
 }
 
+/// [`settled`] for a word that names a version.
+#[inline(always)]
+const fn settled_version<F: FixedWidths>(version: Version) -> u32 {
+    const { assert!(F::WIDTHS.state == 1 && F::WIDTHS.owner == 0) };
+    version.bits(3)
+}
+
 impl Resolver {
     /// The committed number whose successor, in words of these widths, is the number in doubt.
     fn last(self, w: &Widths) -> u32 {
@@ -114,8 +121,8 @@ const WORD: usize = 8;
 /// A context that is longer than its word: its two versions.
 struct Cell2<'m, C, M> {
     versions: Versions<'m, M, C>,
-    /// The second one counts.
-    second: Cell<bool>,
+    /// Which one counts.
+    counts: Cell<Version>,
 }
 
 /// The word of a context, and its versions, if it has some, of a cell that is sound.
@@ -127,7 +134,11 @@ fn parts<'m, C: Plain + Copy, M: Model, F: FixedWidths>(
     let word = Units::new(word)?;
     let cell = Cell2 {
         versions: Versions::new(versions)?,
-        second: Cell::new(word.load(0)? & 1 != 0),
+        counts: Cell::new(if word.load(0)? & 1 == 0 {
+            Version::FIRST
+        } else {
+            Version::SECOND
+        }),
     };
     Some((word, cell))
 }
@@ -221,11 +232,11 @@ impl<C: Plain + Copy, M: Model> Cell2<'_, C, M> {
     /// Commits a value apart from any step.
     #[inline(always)]
     fn put_settled<F: FixedWidths>(&self, word: &Units<'_, M, 1>, value: C) {
-        let second = !self.second.get();
-        self.versions.write(second, value);
+        let version = self.counts.get().other();
+        self.versions.write(version, value);
         mapped::fence::<M>();
-        word.store(0, settled(&F::WIDTHS, second.into()));
-        self.second.set(second);
+        word.store(0, settled_version::<F>(version));
+        self.counts.set(version);
     }
 }
 
@@ -321,11 +332,11 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
             let word = staged(&States::<M>::WIDTHS, number, before, after);
             self.word.put(0, word)
         } else if let Some(cell) = &self.cell {
-            let second = cell.second.get();
-            cell.versions.write(!second, value);
-            let (before, after) = (second.into(), (!second).into());
-            let word = staged(&OfVersions::<M>::WIDTHS, number, before, after);
-            self.word.put(0, word)
+            let before = cell.counts.get();
+            let after = before.other();
+            cell.versions.write(after, value);
+            let states = before.bits(2) | after.bits(1);
+            self.word.put(0, number << 2 | states)
         }
     }
 
@@ -335,8 +346,7 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
         } else if one_state::<M, C>() {
             self.put_settled(self.value.get())
         } else if let Some(cell) = &self.cell {
-            let second = cell.second.get();
-            let word = settled(&OfVersions::<M>::WIDTHS, second.into());
+            let word = settled_version::<OfVersions<M>>(cell.counts.get());
             self.word.store(0, word)
         }
     }
@@ -353,11 +363,10 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
                     .store(0, settled(&States::<M>::WIDTHS, state(value)))
             }
         } else if let Some(cell) = &self.cell {
-            let second = !cell.second.get();
-            cell.second.set(second);
+            let version = cell.counts.get().other();
+            cell.counts.set(version);
             if !keep_stamp {
-                let word = settled(&OfVersions::<M>::WIDTHS, second.into());
-                self.word.put(0, word)
+                self.word.put(0, settled_version::<OfVersions<M>>(version))
             }
         }
     }
