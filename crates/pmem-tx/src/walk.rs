@@ -5,11 +5,11 @@
 //!    NONE     no block starts here, or a free one
 //!    UNOWNED  a block in use without a known owner
 //!    PENDING + i   has an owner; to be checked as type i
-//!    DONE     has an owner and was checked
+//!    DONE     has an owner; was checked, or stands in the list
 //!
 //!  begin         every block in use: UNOWNED
-//!  roots         UNOWNED -> PENDING + i
-//!  check         a PENDING -> DONE; its handles: UNOWNED -> PENDING + i
+//!  roots         UNOWNED -> DONE, and into the list; PENDING + i, if the list is full
+//!  check         the block listed last, or else a PENDING -> DONE; its handles as the roots
 //!                a handle to any other mark: error (two owners, no block, or a free one)
 //!  reclaim       what is still UNOWNED becomes free
 //! ```
@@ -18,9 +18,10 @@
 //! their marks, and `MAX_TYPES` types fit into a nibble. The scratch area's content is ignored
 //! after a cut.
 //!
-//! The headers of the pending blocks that were claimed last also stand in a short list, `recent`.
-//! So a chain of objects is followed without a search, whatever their order in the heap. If the
-//! list is full, a block is only marked, and found by a search over the marks, word by word.
+//! A block that was claimed stands in a short list, `recent`, until it is checked. So a chain of
+//! objects is followed without a search, whatever their order in the heap. Its mark is DONE at
+//! once. Only if the list is full, a block is marked PENDING, and found by a search over the marks,
+//! word by word.
 //!
 //! Why this is safe: a handle is followed only to a block header that the chain contains, of the
 //! exact size of its type. An object becomes a value only after `Persist::check` accepted its
@@ -42,9 +43,10 @@ pub const MAX_TYPES: usize = 13;
 const NONE: u8 = 0;
 /// A block in use without a known owner.
 const UNOWNED: u8 = 1;
-/// A block with an owner; its content was checked.
+/// A block with an owner; its content was checked, or the block is in the list.
 const DONE: u8 = 2;
-/// A block with an owner; its content is still to be checked as the type of this index.
+/// A block with an owner that is not in the list; its content is still to be checked as the type of
+/// this index.
 const PENDING: u8 = 3;
 
 /// The handle family name of a pool's handles.
@@ -57,8 +59,16 @@ pub(crate) const fn family(unit: usize, cell: bool) -> &'static str {
     }
 }
 
-/// How many pending blocks are found without a search.
+/// How many blocks are found without a search.
 const RECENT: usize = 8;
+
+/// A block that was claimed and is to be checked.
+#[derive(Clone, Copy)]
+struct Claimed {
+    header: usize,
+    /// The index of its type.
+    of: u8,
+}
 
 /// A word of marks: a mark for each of several granules, the first one in the lowest bits. The
 /// scratch area consists of whole words, because it begins and ends at multiples of 8.
@@ -88,10 +98,11 @@ pub(crate) struct Walk<'c, 'm, M> {
     /// The first `known` are initialised.
     types: [MaybeUninit<Target>; MAX_TYPES],
     known: usize,
-    /// The headers of blocks that are pending. The first `listed` are initialised.
-    recent: [MaybeUninit<usize>; RECENT],
+    /// The list of blocks that are to be checked. The first `listed` are initialised.
+    recent: [MaybeUninit<Claimed>; RECENT],
     listed: usize,
-    /// How many other blocks are pending, and where a search for them begins: a word of marks.
+    /// How many blocks are pending beside them, and where a search for these begins: a word of
+    /// marks.
     unlisted: usize,
     low: usize,
     overflow: bool,
@@ -121,7 +132,10 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 cells = true;
             }
             if !b.is(BlockKind::Free) {
-                self.set_mark(off, UNOWNED);
+                let (p, upper) = self.mark_position(off);
+                // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this
+                // mark of it is 0.
+                unsafe { p.write(p.read() | if upper { UNOWNED << 4 } else { UNOWNED }) }
             }
             Ok(())
         })?;
@@ -206,7 +220,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     }
 
     fn type_index(&mut self, k: Target) -> Option<u8> {
-        let i = match self.types().iter().position(|t| t.same(&k)) {
+        // The newest first: a chain's objects are of the type that was met last.
+        let i = match self.types().iter().rposition(|t| t.same(&k)) {
             Some(i) => i,
             None => {
                 self.types.get_mut(self.known)?.write(k);
@@ -220,11 +235,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Claims the object of type `T` at `off` for a root, to be checked.
     #[inline(always)]
     pub fn claim_root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
-        if self.claim(off, false, Target::of::<T>()) {
-            Ok(())
-        } else {
-            Err(Invalid::Handle(family(Core::<M>::UNIT, false)))
-        }
+        let kind = const { HandleKind::of::<T>(family(Core::<M>::UNIT, false), Self::FAMILY) };
+        self.handle(off as u32, &kind)
     }
 
     /// Checks everything that is reachable from the roots. Inlined, because a program opens its
@@ -245,7 +257,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// The mark is tested before the header is loaded. A block that was in use at `begin` and has
     /// no owner stays as it is, because no transaction reaches it. At any other place contexts that
     /// run by now may have put a free block or an object's bytes.
-    #[inline(never)]
+    #[inline(always)]
     fn claim(&mut self, off: usize, cell: bool, k: Target) -> bool {
         let header = off.wrapping_sub(Core::<M>::UNIT);
         if !self.core.may_begin_block(header) {
@@ -259,36 +271,37 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if owned && !planted!("pmem-tx/walk-trusts-handles") {
             return false;
         }
-        let Some(b) = self.core.block_inside(header) else {
-            return false;
+        // A handle to a cell must lead to a cell, and a handle to an object to an object, both of
+        // the size of the type: then the header is this word.
+        let (kind, payload) = if cell {
+            (BlockKind::Cell, 2 * k.size + GRANULE)
+        } else {
+            (BlockKind::Object, k.size)
         };
-        // A handle to a cell must lead to a cell, and a handle to an object to an object.
-        if b.is(BlockKind::Cell) != cell {
-            return false;
-        }
+        let bytes = Block::bytes_for(payload, Core::<M>::UNIT);
+        // SAFETY: invariant "The chain is whole": inside the heap, at a multiple of a granule.
+        let other = unsafe { self.core.load(header) } != Block::word(kind, bytes);
         if planted!("pmem-tx/walk-trusts-handles") {
             self.set_mark(header, DONE);
             return true;
         }
-        let payload = if b.is(BlockKind::Cell) {
-            2 * k.size + GRANULE
-        } else {
-            k.size
-        };
-        if b.bytes() != Block::bytes_for(payload, Core::<M>::UNIT) {
+        if other || bytes > self.core.geo.end - header {
             return false;
         }
-        let Some(i) = self.type_index(k) else {
+        let Some(of) = self.type_index(k) else {
             self.overflow = true;
             return false;
         };
-        self.set_mark(header, PENDING + i);
         match self.recent.get_mut(self.listed) {
             Some(free) => {
-                free.write(header);
+                free.write(Claimed { header, of });
                 self.listed += 1;
+                self.set_mark(header, DONE);
             }
-            None => self.leave_unlisted(header),
+            None => {
+                self.set_mark(header, PENDING + of);
+                self.leave_unlisted(header);
+            }
         }
         true
     }
@@ -301,9 +314,9 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         self.unlisted += 1;
     }
 
-    /// Takes a pending block: the one that was listed last.
+    /// Takes a block that is to be checked: the one that was listed last.
     #[inline(always)]
-    fn next_pending(&mut self) -> Option<usize> {
+    fn next_claimed(&mut self) -> Option<Claimed> {
         if let Some(last) = self.listed.checked_sub(1) {
             self.listed = last;
             // SAFETY: invariant "Checked before it is a value": the first `listed` are initialised.
@@ -315,10 +328,10 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         self.search_pending()
     }
 
-    /// Finds a pending block that is not listed.
+    /// Finds a block that is marked as pending.
     #[cold]
     #[inline(never)]
-    fn search_pending(&mut self) -> Option<usize> {
+    fn search_pending(&mut self) -> Option<Claimed> {
         let (word, mut found) = self.find(self.low, pending)?;
         (self.low, self.unlisted) = (word, self.unlisted - 1);
         let mut header = self.header_of(word);
@@ -326,7 +339,9 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             found >>= 4;
             header += GRANULE;
         }
-        Some(header)
+        let of = self.mark(header) - PENDING;
+        self.set_mark(header, DONE);
+        Some(Claimed { header, of })
     }
 
     /// Checks all pending blocks.
@@ -337,26 +352,21 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     #[inline(always)]
     fn check_pending_inline(&mut self) -> Result<(), Invalid> {
-        while let Some(header) = self.next_pending() {
-            let i = self.mark(header).wrapping_sub(PENDING);
-            if let Some(&k) = self.types().get(usize::from(i)) {
-                self.set_mark(header, DONE);
-                self.check(header, k)?;
+        while let Some(claimed) = self.next_claimed() {
+            if let Some(&k) = self.types().get(usize::from(claimed.of)) {
+                self.check(claimed.header, k)?;
             }
         }
         Ok(())
     }
 
-    /// Makes pending blocks unowned again after a failed walk, so that another walk can start.
+    /// Makes the blocks that were not checked unowned again after a failed walk, so that another
+    /// walk can start.
     pub fn forget_pending(&mut self) {
-        let mut header = self.core.geo.heap;
-        while header < self.core.geo.end {
-            if self.mark(header) >= PENDING {
-                self.set_mark(header, UNOWNED);
-            }
-            header += GRANULE;
+        while let Some(claimed) = self.next_claimed() {
+            self.set_mark(claimed.header, UNOWNED);
         }
-        (self.listed, self.unlisted, self.low) = (0, 0, usize::MAX);
+        self.low = usize::MAX;
     }
 
     fn check(&mut self, header: usize, k: Target) -> Result<(), Invalid> {
