@@ -191,14 +191,30 @@ unsafe impl<T: ZeroNiche> Persist for Option<T> {
     };
     #[inline]
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
-        for i in 0..size_of::<T>() {
-            // SAFETY: invariants "Parts are inside" and "Padding is not read": the value has none.
-            if unsafe { p.add(i).read() } != 0 && !planted!("nvmem/option-unchecked") {
-                // SAFETY: invariant "Parts are inside": `T` is as large as its `Option`.
-                return unsafe { T::check(p, v) };
-            }
+        // SAFETY: invariants "Parts are inside" and "Padding is not read": the value has none.
+        let is_none = unsafe { is_zero::<T>(p) };
+        if is_none || planted!("nvmem/option-unchecked") {
+            return Ok(());
         }
-        Ok(())
+        // SAFETY: invariant "Parts are inside": `T` is as large as its `Option`.
+        unsafe { T::check(p, v) }
+    }
+}
+
+/// Whether all bytes of a value are zero.
+///
+/// # Safety
+/// `p` is valid for reads of a `T`, aligned for it, and all its bytes are initialised.
+#[inline(always)]
+unsafe fn is_zero<T>(p: *const u8) -> bool {
+    // SAFETY: invariant "Parts are inside": as many bytes, aligned as the integer is, by the
+    // contract.
+    unsafe {
+        match (size_of::<T>(), align_of::<T>()) {
+            (2, a) if a >= align_of::<u16>() => p.cast::<u16>().read() == 0,
+            (4, a) if a >= align_of::<u32>() => p.cast::<u32>().read() == 0,
+            (n, _) => (0..n).all(|i| p.add(i).read() == 0),
+        }
     }
 }
 // SAFETY: invariant "Plain is plain": no handle in `T`.

@@ -64,6 +64,7 @@ use crate::model::{Model, Unit};
 use crate::planted;
 use crate::region::Region;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 
 mod copies;
 mod copy;
@@ -312,28 +313,62 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         }
         let mask = u32::MAX >> (32 - 8 * size);
         let blank = self.unit(self.0.len() - size);
+        let erased = blank == 0 || blank == mask;
+        let (head, end) = (Superblock::BYTES, self.0.len());
+        let by_its_start = planted!("nvmem/superblock-blank-by-its-start");
+        if !erased || !(by_its_start || self.is_blank(head..end, blank)) {
+            return not_ours();
+        }
+        if self.is_blank(0..head, blank) {
+            return State::Blank;
+        }
         let mut marker = MaybeUninit::uninit();
         let marker = image(&mut marker, expected, FORMATTING);
         set_state_and_checksum(marker, sequence_and_state(0, FORMATTING));
-        let erased = blank == 0 || blank == mask;
-        let (mut state, mut off) = (State::Blank, 0);
-        while off < self.0.len() {
-            if off >= Superblock::BYTES && planted!("nvmem/superblock-blank-by-its-start") {
-                break;
-            }
+        for off in (0..head).step_by(size) {
             let v = self.unit(off);
-            if !erased || v != blank {
-                let half = if off.is_multiple_of(4) { 0 } else { 16 };
-                let word = marker.get(off / 4).map(|w| u32::from_le(*w));
-                let of_marker = word.is_some_and(|w| w >> half & mask == v);
-                if !erased || !of_marker || planted!("nvmem/superblock-torn-marker-is-foreign") {
-                    return not_ours();
-                }
-                state = State::Formatting;
+            let half = if off.is_multiple_of(4) { 0 } else { 16 };
+            let word = marker.get(off / 4).map(|w| u32::from_le(*w));
+            let of_marker = word.is_some_and(|w| w >> half & mask == v);
+            if v != blank && (!of_marker || planted!("nvmem/superblock-torn-marker-is-foreign")) {
+                return not_ours();
             }
-            off += size;
         }
-        state
+        State::Formatting
+    }
+
+    /// Whether each unit of this part is `blank`, which is 0 or has all bits set. The part begins
+    /// and ends at multiples of 8. Reads several words at a time, because a region is read to its
+    /// end before it is formatted.
+    #[inline(never)]
+    fn is_blank(self, part: Range<usize>, blank: u32) -> bool {
+        let blank = if blank == 0 { 0 } else { u32::MAX };
+        let mut off = part.start;
+        while off < part.end {
+            let (differing, bytes) = if part.end - off < 32 {
+                (self.differing::<2>(off, blank), 8)
+            } else {
+                (self.differing::<8>(off, blank), 32)
+            };
+            if differing != 0 {
+                return false;
+            }
+            off += bytes;
+        }
+        true
+    }
+
+    /// The bits in which one of `N` words differs from `blank`. They begin at `off`, a multiple of
+    /// 8, and lie inside the region, which holds bytes and not values.
+    #[inline(always)]
+    fn differing<const N: usize>(self, off: usize, blank: u32) -> u32 {
+        debug_assert!(off.is_multiple_of(8) && off + 4 * N <= self.0.len());
+        let at = self.0.base().wrapping_add(off);
+        mapped::will_read(at, 4 * N);
+        // SAFETY: invariants "Regions are aligned", "Inside the region" and "Sole region", as in
+        // `unit`.
+        let words = unsafe { at.cast::<[u32; N]>().read() };
+        words.iter().fold(0, |bits, w| bits | (w ^ blank))
     }
 
     /// Writes a copy. It becomes valid with the store of its first unit, after all earlier stores.
@@ -362,13 +397,10 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         mapped::fence::<M>();
     }
 
-    /// Writes the other copy. All earlier stores of the caller persist before it becomes valid.
+    /// Writes the copy beside the newest intact one. All earlier stores of the caller persist before
+    /// it becomes valid. Returns the copy that counts then.
     #[inline(never)]
-    fn commit(self, state: u16, sb: &Superblock) {
-        if self.0.len() < Superblock::BYTES {
-            return;
-        }
-        let newest = self.newest();
+    fn commit(self, newest: Option<usize>, state: u16, sb: &Superblock) -> usize {
         let (mut to, mut sequence) = (0, 0);
         let mut image = MaybeUninit::uninit();
         let image = self::image(&mut image, sb, state);
@@ -378,7 +410,7 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
             // SAFETY: invariant "A copy is 16 words": one of them.
             let same = |i: usize| self.word(at, i) == unsafe { word(image.as_ptr(), i) };
             if state_of(sequence_and_state) == state && (2..CRC).all(same) {
-                return;
+                return at;
             }
         }
         if newest.is_none() && !self.starts_blank(1 - to) {
@@ -391,6 +423,7 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         }
         set_state_and_checksum(image, sequence_and_state(sequence, state));
         self.write_copy(to, image);
+        to
     }
 }
 
@@ -447,7 +480,9 @@ pub fn copies<M: Model>(region: &Region<'_, M>) -> [Option<Stored>; 2] {
 /// was [`State::Foreign`] or [`State::Damaged`] may also be in the other of these two. **Cost**:
 /// stores 16 words and two fences; one more unit and fence if it replaces a copy.
 pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    SuperblockRegion(region).commit(FORMATTING, sb)
+    if let Some(p) = SuperblockRegion::new(region) {
+        p.commit(p.newest(), FORMATTING, sb);
+    }
 }
 
 /// Ends a format: the region becomes [`State::Ready`] with `sb`. All earlier stores of the caller
@@ -457,11 +492,12 @@ pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
 ///
 /// **Power loss**: [`probe`] finds the previous state or `Ready(sb)`. **Cost**: as [`begin`].
 pub fn finish<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    if SuperblockRegion::new(region).is_some_and(|p| p.newest().is_none()) {
+    if let Some(p) = SuperblockRegion::new(region) {
         // Write a marker first: of a torn copy in a blank region, `probe` recognises only a marker.
-        begin(region, sb);
+        let newest = p.newest();
+        let newest = newest.unwrap_or_else(|| p.commit(None, FORMATTING, sb));
+        p.commit(Some(newest), READY, sb);
     }
-    replace(region, sb)
 }
 
 /// Replaces the stored superblock, or the marker of [`begin`], by `sb`. This is the commit point of
@@ -473,5 +509,7 @@ pub fn finish<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
 /// earlier stores of the caller have persisted. If the region had neither a superblock nor a
 /// marker, its state is undefined. **Cost**: as [`begin`].
 pub fn replace<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    SuperblockRegion(region).commit(READY, sb)
+    if let Some(p) = SuperblockRegion::new(region) {
+        p.commit(p.newest(), READY, sb);
+    }
 }

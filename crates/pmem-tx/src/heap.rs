@@ -104,6 +104,14 @@ impl<M: Model> Core<'_, M> {
         if !self.may_begin_block(off) {
             return None;
         }
+        self.block_inside(off)
+    }
+
+    /// The block whose header is at `off`, where a block may begin. `None` if the word stored there
+    /// cannot be a block header.
+    #[inline(always)]
+    pub fn block_inside(&self, off: usize) -> Option<Block> {
+        debug_assert!(self.may_begin_block(off));
         // SAFETY: invariant "The chain is whole": inside the heap and aligned; blocks are only lent
         // behind their headers.
         let b = Block::decode(unsafe { self.load(off) })?;
@@ -121,7 +129,8 @@ impl<M: Model> Core<'_, M> {
     ) -> Result<(), Component> {
         let mut off = self.geo.heap;
         while off < self.geo.end {
-            let b = self.block(off).ok_or(Component::Heap)?;
+            // Blocks begin at multiples of a granule from the first one on.
+            let b = self.block_inside(off).ok_or(Component::Heap)?;
             f(off, b)?;
             off += b.bytes();
         }

@@ -385,39 +385,57 @@ impl<M: Model> Core<'_, M> {
     /// Updates the tags that this context wrote into two-version cells, as `why` says.
     #[inline(never)]
     pub fn revert_versions(&self, s: &CtxState, why: VersionUpdate) {
-        let (ctx, doubt) = (s.index::<M>(), s.seq.get());
         // The chain was checked at open and stays whole, so the walk cannot fail.
         let _ = self.for_each_block_preempted(s, |off, b| {
-            let at = off + Self::UNIT;
-            if !b.is(BlockKind::Cell) {
-                return Ok(());
+            if b.is(BlockKind::Cell) {
+                self.update_version(s, why, off + Self::UNIT);
             }
-            // SAFETY: invariant "One current version": a cell's payload starts with its tag, which
-            // is never lent.
-            let tag = Tag::decode(unsafe { self.load(at) }, Self::UNIT);
-            if tag.ctx != ctx && !planted!("pmem-tx/cells-of-every-context") {
-                return Ok(());
-            }
-            if tag.seq == 0 {
-                return Ok(());
-            }
-            let new = if tag.seq == doubt {
-                if why == VersionUpdate::Sweep || planted!("pmem-tx/cell-not-reverted") {
-                    return Ok(());
-                }
-                tag.reverted()
-            } else {
-                if why == VersionUpdate::Revert {
-                    return Ok(());
-                }
-                tag.settled()
-            };
-            // SAFETY: invariant "One current version": a cell's payload starts with its tag, which
-            // is never lent.
-            unsafe { self.store(at, new.encode(Self::UNIT)) }
             Ok(())
         });
         self.fence();
+    }
+
+    /// The same at open, for all contexts at once. The chain of blocks was checked.
+    #[cold]
+    #[inline(never)]
+    pub fn mount_versions(&self, all: &[CtxState]) {
+        let _ = self.for_each_block(|off, b| {
+            if b.is(BlockKind::Cell) {
+                for s in all {
+                    self.update_version(s, VersionUpdate::Mount, off + Self::UNIT);
+                }
+            }
+            Ok(())
+        });
+    }
+
+    /// Updates the tag at `at` of a cell, if this context has written it.
+    #[inline(always)]
+    fn update_version(&self, s: &CtxState, why: VersionUpdate, at: usize) {
+        let (ctx, doubt) = (s.index::<M>(), s.seq.get());
+        // SAFETY: invariant "One current version": a cell's payload starts with its tag, which is
+        // never lent.
+        let tag = Tag::decode(unsafe { self.load(at) }, Self::UNIT);
+        if tag.ctx != ctx && !planted!("pmem-tx/cells-of-every-context") {
+            return;
+        }
+        if tag.seq == 0 {
+            return;
+        }
+        let new = if tag.seq == doubt {
+            if why == VersionUpdate::Sweep || planted!("pmem-tx/cell-not-reverted") {
+                return;
+            }
+            tag.reverted()
+        } else {
+            if why == VersionUpdate::Revert {
+                return;
+            }
+            tag.settled()
+        };
+        // SAFETY: invariant "One current version": a cell's payload starts with its tag, which is
+        // never lent.
+        unsafe { self.store(at, new.encode(Self::UNIT)) }
     }
 
     /// Sets the volatile state of a context without a running transaction.

@@ -39,7 +39,7 @@
 
 use crate::context::{Context, Core, CtxState, Failed, flag};
 use crate::error::{Component, Error, OpenError, OpenFailure};
-use crate::journal::VersionUpdate;
+
 use crate::layout::{self, Block, BlockKind, Config, Count, Geometry, param};
 use crate::ptr::{PBox, Width};
 use crate::tx::{InOneThread, Root, Tx};
@@ -470,13 +470,15 @@ where
             s.set_seq_after(&core.geo, last);
             core.recover(s)?;
         }
+        let mut cells = true;
         match walk {
-            Some(w) => w.begin()?,
+            Some(w) => cells = w.begin()?,
             None => core.for_each_block(|_, _| Ok(()))?,
         }
-        for s in all {
-            core.revert_versions(s, VersionUpdate::Mount);
+        if cells {
+            core.mount_versions(all);
         }
+        core.fence();
         Ok(())
     }
 

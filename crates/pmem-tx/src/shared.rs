@@ -358,7 +358,7 @@ where
     #[cold]
     #[inline(never)]
     pub unsafe fn reclaim(&mut self) -> usize {
-        Walk::resume(self.core).reclaim_preempted()
+        Walk::resume(self.core).reclaim()
     }
 }
 

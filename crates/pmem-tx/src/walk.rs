@@ -5,11 +5,11 @@
 //!    NONE     no block starts here, or a free one
 //!    UNOWNED  a block in use without a known owner
 //!    PENDING + i   has an owner; to be checked as type i
-//!    DONE     has an owner and was checked
+//!    DONE     has an owner; was checked, or stands in the list
 //!
 //!  begin         every block in use: UNOWNED
-//!  roots         UNOWNED -> PENDING + i
-//!  check         lowest PENDING -> DONE; its handles: UNOWNED -> PENDING + i
+//!  roots         UNOWNED -> DONE, and into the list; PENDING + i, if the list is full
+//!  check         the block listed last, or else a PENDING -> DONE; its handles as the roots
 //!                a handle to any other mark: error (two owners, no block, or a free one)
 //!  reclaim       what is still UNOWNED becomes free
 //! ```
@@ -17,6 +17,11 @@
 //! Accepts any bytes. There is no recursion and no memory that grows: pending blocks are found by
 //! their marks, and `MAX_TYPES` types fit into a nibble. The scratch area's content is ignored
 //! after a cut.
+//!
+//! A block that was claimed stands in a short list, `recent`, until it is checked. So a chain of
+//! objects is followed without a search, whatever their order in the heap. Its mark is DONE at
+//! once. Only if the list is full, a block is marked PENDING, and found by a search over the marks,
+//! word by word.
 //!
 //! Why this is safe: a handle is followed only to a block header that the chain contains, of the
 //! exact size of its type. An object becomes a value only after `Persist::check` accepted its
@@ -38,9 +43,10 @@ pub const MAX_TYPES: usize = 13;
 const NONE: u8 = 0;
 /// A block in use without a known owner.
 const UNOWNED: u8 = 1;
-/// A block with an owner; its content was checked.
+/// A block with an owner; its content was checked, or the block is in the list.
 const DONE: u8 = 2;
-/// A block with an owner; its content is still to be checked as the type of this index.
+/// A block with an owner that is not in the list; its content is still to be checked as the type of
+/// this index.
 const PENDING: u8 = 3;
 
 /// The handle family name of a pool's handles.
@@ -53,16 +59,52 @@ pub(crate) const fn family(unit: usize, cell: bool) -> &'static str {
     }
 }
 
+/// How many blocks are found without a search.
+const RECENT: usize = 8;
+
+/// A block that was claimed and is to be checked.
+#[derive(Clone, Copy)]
+struct Claimed {
+    header: usize,
+    /// The index of its type.
+    of: u8,
+}
+
+/// A word of marks: a mark for each of several granules, the first one in the lowest bits. The
+/// scratch area consists of whole words, because it begins and ends at multiples of 8.
+type Marks = usize;
+/// The lowest bit of each mark in a word.
+const LOWEST: Marks = Marks::MAX / 15;
+/// Bytes of the heap that the marks of a word stand for.
+const HEAP_BYTES: usize = 2 * size_of::<Marks>() * GRANULE;
+
+/// The lowest bits of the marks that are `UNOWNED`.
+fn unowned(marks: Marks) -> Marks {
+    let other = marks ^ LOWEST * UNOWNED as Marks;
+    !(other | other >> 1 | other >> 2 | other >> 3) & LOWEST
+}
+
+/// The lowest bits of the marks that are `PENDING` or above.
+fn pending(marks: Marks) -> Marks {
+    const { assert!(PENDING == 3) };
+    (marks >> 3 | marks >> 2 | marks >> 1 & marks) & LOWEST
+}
+
 /// A walk in progress.
 pub(crate) struct Walk<'c, 'm, M> {
     core: &'c Core<'m, M>,
+    /// The first byte of the scratch area.
+    marks: *mut u8,
     /// The first `known` are initialised.
     types: [MaybeUninit<Target>; MAX_TYPES],
     known: usize,
-    /// The lowest header of a block that may be pending.
+    /// The list of blocks that are to be checked. The first `listed` are initialised.
+    recent: [MaybeUninit<Claimed>; RECENT],
+    listed: usize,
+    /// How many blocks are pending beside them, and where a search for these begins: a word of
+    /// marks.
+    unlisted: usize,
     low: usize,
-    /// How many blocks are pending.
-    pending: usize,
     overflow: bool,
 }
 
@@ -70,29 +112,34 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// The family of its handles. Kind 0 leads to an object, 1 to a cell.
     const FAMILY: u32 = family_id(family(Core::<M>::UNIT, false));
 
-    /// Begins a walk: marks all blocks in use as unowned. **Errors**: the chain of blocks is
-    /// broken.
-    pub fn begin(&mut self) -> Result<(), Component> {
-        let core = self.core;
-        let g = &core.geo;
-        // The first header lies one unit before a multiple of the granule, so that payloads are
-        // aligned.
-        let len = g.heap + Core::<M>::UNIT - GRANULE - g.scratch;
-        mapped::scratch(core.at(g.scratch), len);
-        for i in 0..len {
-            // SAFETY: invariant "Sole region": the scratch area is this walk's alone.
-            unsafe { core.at(g.scratch + i).write_volatile(0) }
+    /// Begins a walk: marks all blocks in use as unowned. Returns whether there are cells.
+    /// **Errors**: the chain of blocks is broken.
+    pub fn begin(&mut self) -> Result<bool, Component> {
+        let len = self.bytes_of_marks();
+        mapped::scratch(self.marks, len);
+        for i in (0..len).step_by(size_of::<Marks>()) {
+            // SAFETY: invariant "Sole region": the scratch area is this walk's alone, and consists
+            // of words.
+            unsafe { self.marks.add(i).cast::<Marks>().write_volatile(0) }
         }
-        core.for_each_block(|off, b| {
-            // A cell's payload starts with its tag, which takes a granule.
-            if b.is(BlockKind::Cell) && b.bytes() < Core::<M>::UNIT + GRANULE {
-                return Err(Component::Heap);
+        let mut cells = false;
+        self.core.for_each_block(|off, b| {
+            if b.is(BlockKind::Cell) {
+                // A cell's payload starts with its tag, which takes a granule.
+                if b.bytes() < Core::<M>::UNIT + GRANULE {
+                    return Err(Component::Heap);
+                }
+                cells = true;
             }
             if !b.is(BlockKind::Free) {
-                self.set_mark(off, UNOWNED);
+                let (p, upper) = self.mark_position(off);
+                // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this
+                // mark of it is 0.
+                unsafe { p.write(p.read() | if upper { UNOWNED << 4 } else { UNOWNED }) }
             }
             Ok(())
-        })
+        })?;
+        Ok(cells)
     }
 
     /// Continues with the marks of an earlier walk. Valid if nothing has changed since, or if only
@@ -100,39 +147,70 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     pub fn resume(core: &'c Core<'m, M>) -> Self {
         Walk {
             core,
+            marks: core.at(core.geo.scratch),
             types: [const { MaybeUninit::uninit() }; MAX_TYPES],
             known: 0,
+            recent: [const { MaybeUninit::uninit() }; RECENT],
+            listed: 0,
+            unlisted: 0,
             low: usize::MAX,
-            pending: 0,
             overflow: false,
         }
+    }
+
+    /// Bytes of the scratch area.
+    fn bytes_of_marks(&self) -> usize {
+        let g = &self.core.geo;
+        // The first header lies one unit before a multiple of the granule, so that payloads are
+        // aligned.
+        g.heap + Core::<M>::UNIT - GRANULE - g.scratch
     }
 
     /// The byte that holds the mark of the block with its header at `header`, and whether the mark
     /// is the upper half.
     #[inline(always)]
     fn mark_position(&self, header: usize) -> (*mut u8, bool) {
-        let g = (header - self.core.geo.heap) / GRANULE;
-        let byte = self.core.at(self.core.geo.scratch + g / 2);
-        (byte, !g.is_multiple_of(2))
+        let from = header - self.core.geo.heap;
+        let byte = self.marks.wrapping_add(from / (2 * GRANULE));
+        (byte, from & GRANULE != 0)
     }
     /// The mark of the block with its header at `header`; `NONE` if no block starts there.
-    #[inline(never)]
+    #[inline(always)]
     fn mark(&self, header: usize) -> u8 {
         let (p, upper) = self.mark_position(header);
         // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         let b = unsafe { p.read() };
         if upper { b >> 4 } else { b & 15 }
     }
-    #[inline(never)]
+    #[inline(always)]
     fn set_mark(&mut self, header: usize, v: u8) {
         let (p, upper) = self.mark_position(header);
         let (keep, new) = if upper { (15, v << 4) } else { (0xF0, v) };
         // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         unsafe { p.write(p.read() & keep | new) }
-        if v >= PENDING {
-            self.low = self.low.min(header);
+    }
+
+    /// The first word of marks from `from` on of which `wanted` is not 0: where it is, and the
+    /// result.
+    #[inline(always)]
+    fn find(&self, from: usize, wanted: fn(Marks) -> Marks) -> Option<(usize, Marks)> {
+        let len = self.bytes_of_marks();
+        let mut at = from;
+        while at < len {
+            // SAFETY: invariant "Sole region": a word of the scratch area, written by `begin`.
+            let marks = unsafe { self.marks.add(at).cast::<Marks>().read() };
+            let found = wanted(Marks::from_le(marks));
+            if found != 0 {
+                return Some((at, found));
+            }
+            at += size_of::<Marks>();
         }
+        None
+    }
+
+    /// The header of the block with the first mark of a word.
+    fn header_of(&self, word: usize) -> usize {
+        self.core.geo.heap + word / size_of::<Marks>() * HEAP_BYTES
     }
 
     fn types(&self) -> &[Target] {
@@ -142,7 +220,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     }
 
     fn type_index(&mut self, k: Target) -> Option<u8> {
-        let i = match self.types().iter().position(|t| t.same(&k)) {
+        // The newest first: a chain's objects are of the type that was met last.
+        let i = match self.types().iter().rposition(|t| t.same(&k)) {
             Some(i) => i,
             None => {
                 self.types.get_mut(self.known)?.write(k);
@@ -156,11 +235,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Claims the object of type `T` at `off` for a root, to be checked.
     #[inline(always)]
     pub fn claim_root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
-        if self.claim(off, false, Target::of::<T>()) {
-            Ok(())
-        } else {
-            Err(Invalid::Handle(family(Core::<M>::UNIT, false)))
-        }
+        let kind = const { HandleKind::of::<T>(family(Core::<M>::UNIT, false), Self::FAMILY) };
+        self.handle(off as u32, &kind)
     }
 
     /// Checks everything that is reachable from the roots. Inlined, because a program opens its
@@ -181,45 +257,91 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// The mark is tested before the header is loaded. A block that was in use at `begin` and has
     /// no owner stays as it is, because no transaction reaches it. At any other place contexts that
     /// run by now may have put a free block or an object's bytes.
-    #[inline(never)]
+    #[inline(always)]
     fn claim(&mut self, off: usize, cell: bool, k: Target) -> bool {
         let header = off.wrapping_sub(Core::<M>::UNIT);
         if !self.core.may_begin_block(header) {
             return false;
         }
-        let mut owned = self.mark(header) != UNOWNED;
+        let mark = self.mark(header);
+        let mut owned = mark != UNOWNED;
         if planted!("pmem-tx/walk-allows-two-owners") {
-            owned = self.mark(header) == NONE;
+            owned = mark == NONE;
         }
         if owned && !planted!("pmem-tx/walk-trusts-handles") {
             return false;
         }
-        let Some(b) = self.core.block(header) else {
-            return false;
+        // A handle to a cell must lead to a cell, and a handle to an object to an object, both of
+        // the size of the type: then the header is this word.
+        let (kind, payload) = if cell {
+            (BlockKind::Cell, 2 * k.size + GRANULE)
+        } else {
+            (BlockKind::Object, k.size)
         };
-        // A handle to a cell must lead to a cell, and a handle to an object to an object.
-        if b.is(BlockKind::Cell) != cell {
-            return false;
-        }
+        let bytes = Block::bytes_for(payload, Core::<M>::UNIT);
+        // SAFETY: invariant "The chain is whole": inside the heap, at a multiple of a granule.
+        let other = unsafe { self.core.load(header) } != Block::word(kind, bytes);
         if planted!("pmem-tx/walk-trusts-handles") {
             self.set_mark(header, DONE);
             return true;
         }
-        let payload = if b.is(BlockKind::Cell) {
-            2 * k.size + GRANULE
-        } else {
-            k.size
-        };
-        if b.bytes() != Block::bytes_for(payload, Core::<M>::UNIT) {
+        if other || bytes > self.core.geo.end - header {
             return false;
         }
-        let Some(i) = self.type_index(k) else {
+        let Some(of) = self.type_index(k) else {
             self.overflow = true;
             return false;
         };
-        self.set_mark(header, PENDING + i);
-        self.pending += 1;
+        match self.recent.get_mut(self.listed) {
+            Some(free) => {
+                free.write(Claimed { header, of });
+                self.listed += 1;
+                self.set_mark(header, DONE);
+            }
+            None => {
+                self.set_mark(header, PENDING + of);
+                self.leave_unlisted(header);
+            }
+        }
         true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_unlisted(&mut self, header: usize) {
+        let word = (header - self.core.geo.heap) / HEAP_BYTES * size_of::<Marks>();
+        self.low = self.low.min(word);
+        self.unlisted += 1;
+    }
+
+    /// Takes a block that is to be checked: the one that was listed last.
+    #[inline(always)]
+    fn next_claimed(&mut self) -> Option<Claimed> {
+        if let Some(last) = self.listed.checked_sub(1) {
+            self.listed = last;
+            // SAFETY: invariant "Checked before it is a value": the first `listed` are initialised.
+            return Some(unsafe { self.recent[last].assume_init() });
+        }
+        if self.unlisted == 0 {
+            return None;
+        }
+        self.search_pending()
+    }
+
+    /// Finds a block that is marked as pending.
+    #[cold]
+    #[inline(never)]
+    fn search_pending(&mut self) -> Option<Claimed> {
+        let (word, mut found) = self.find(self.low, pending)?;
+        (self.low, self.unlisted) = (word, self.unlisted - 1);
+        let mut header = self.header_of(word);
+        while found & 1 == 0 {
+            found >>= 4;
+            header += GRANULE;
+        }
+        let of = self.mark(header) - PENDING;
+        self.set_mark(header, DONE);
+        Some(Claimed { header, of })
     }
 
     /// Checks all pending blocks.
@@ -230,30 +352,21 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     #[inline(always)]
     fn check_pending_inline(&mut self) -> Result<(), Invalid> {
-        while self.pending > 0 && self.low < self.core.geo.end {
-            let header = self.low;
-            // The check may make blocks before this one pending.
-            self.low = header + GRANULE;
-            let i = self.mark(header).wrapping_sub(PENDING);
-            if let Some(&k) = self.types().get(usize::from(i)) {
-                self.set_mark(header, DONE);
-                self.pending -= 1;
-                self.check(header, k)?;
+        while let Some(claimed) = self.next_claimed() {
+            if let Some(&k) = self.types().get(usize::from(claimed.of)) {
+                self.check(claimed.header, k)?;
             }
         }
         Ok(())
     }
 
-    /// Makes pending blocks unowned again after a failed walk, so that another walk can start.
+    /// Makes the blocks that were not checked unowned again after a failed walk, so that another
+    /// walk can start.
     pub fn forget_pending(&mut self) {
-        let mut header = self.core.geo.heap;
-        while header < self.core.geo.end {
-            if self.mark(header) >= PENDING {
-                self.set_mark(header, UNOWNED);
-            }
-            header += GRANULE;
+        while let Some(claimed) = self.next_claimed() {
+            self.set_mark(claimed.header, UNOWNED);
         }
-        (self.low, self.pending) = (usize::MAX, 0);
+        self.low = usize::MAX;
     }
 
     fn check(&mut self, header: usize, k: Target) -> Result<(), Invalid> {
@@ -272,49 +385,36 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         unsafe { (k.check)(p, self) }
     }
 
-    /// Frees the blocks without an owner; returns their number.
-    ///
-    /// **Power loss**: the next walk frees the others. **Cost**: one store a block.
-    #[inline(never)]
-    pub fn reclaim(&mut self) -> usize {
-        let mut n = 0;
-        let _ = self.core.for_each_block(|off, b| {
-            if !b.is(BlockKind::Free) && self.mark(off) == UNOWNED {
-                n += 1;
-                // SAFETY: invariant "Sole owner": a block header; no root leads to it, and no
-                // handle of this session.
-                unsafe { self.core.store(off, b.becomes(BlockKind::Free)) }
-            }
-            Ok(())
-        });
-        self.core.fence();
-        n
-    }
-
-    /// Frees the blocks without an owner while other contexts run; returns their number. Nobody
-    /// adopts a block any more.
+    /// Frees the blocks without an owner; returns their number. Other contexts may run meanwhile,
+    /// but nobody adopts a block any more.
     ///
     /// Finds them by their marks, not by the chain, which other contexts change meanwhile.
     ///
     /// **Power loss**: the next walk frees the others. **Cost**: one store a block, each in a
-    /// section; a load of each byte of marks.
-    pub fn reclaim_preempted(&mut self) -> usize {
+    /// section where contexts preempt each other; a load of all words of marks.
+    #[inline(never)]
+    pub fn reclaim(&mut self) -> usize {
         let core = self.core;
-        let (mut n, mut header) = (0, core.geo.heap);
-        while header < core.geo.end {
-            if self.mark(header) == UNOWNED {
-                // Once the block is free, other bytes may lie at its header.
-                self.set_mark(header, NONE);
-                M::section(|| {
-                    if let Some(b) = core.block(header) {
-                        n += 1;
-                        // SAFETY: invariant "Sole owner": a block header; no root leads to it, and
-                        // no handle of this session.
-                        unsafe { core.store(header, b.becomes(BlockKind::Free)) }
-                    }
-                });
+        let (mut n, mut from) = (0, 0);
+        while let Some((word, mut found)) = self.find(from, unowned) {
+            let mut header = self.header_of(word);
+            while found != 0 {
+                if found & 1 != 0 {
+                    // Once the block is free, other bytes may lie at its header.
+                    self.set_mark(header, NONE);
+                    M::section(|| {
+                        if let Some(b) = core.block(header) {
+                            n += 1;
+                            // SAFETY: invariant "Sole owner": a block header; no root leads to it,
+                            // and no handle of this session.
+                            unsafe { core.store(header, b.becomes(BlockKind::Free)) }
+                        }
+                    });
+                }
+                found >>= 4;
+                header += GRANULE;
             }
-            header += GRANULE;
+            from = word + size_of::<Marks>();
         }
         core.fence();
         n

@@ -141,6 +141,8 @@ pub struct Threads<'m, T: Roots, M = InOrder32> {
     /// All of the region. Used here for the superblock only, and by each thread for its table.
     region: Region<'m, M>,
     geo: Geometry,
+    /// A bit for each table with records, as the open has found them.
+    with_records: u8,
     /// The number of tables with records that their threads have not passed.
     replaying: Cell<u8>,
     shared: bool,
@@ -389,6 +391,133 @@ fn finish_migration<M: Model>(
     Ok(())
 }
 
+/// What the scan of all tables has found.
+struct Numbers {
+    /// The number of each thread's last commit; 0 for a blank region.
+    committed: [u32; MAX_CONTEXTS],
+    /// A bit for each table with records.
+    with_records: u8,
+}
+
+impl Numbers {
+    const NONE: Self = Numbers {
+        committed: [0; MAX_CONTEXTS],
+        with_records: 0,
+    };
+
+    fn read<M: Model>(
+        &mut self,
+        region: &Region<'_, M>,
+        geo: &Geometry,
+        tables: usize,
+    ) -> Result<(), OpenError> {
+        self.with_records = 0;
+        for (n, number) in self.committed.iter_mut().enumerate().take(tables) {
+            let found = table_of(region, geo, n).scan(&mut |_, _| {});
+            let ScanResult {
+                cursor, committed, ..
+            } = found.map_err(OpenError::Damaged)?;
+            *number = committed;
+            if cursor.at != cursor.end || planted!("nv-replay/reserved-place-holds-reclaim-up") {
+                self.with_records |= 1 << n;
+            }
+        }
+        if planted!("nv-replay/numbers-of-other-threads") {
+            self.committed.swap(0, 1);
+        }
+        Ok(())
+    }
+}
+
+/// A region of several threads whose superblock and tables were read: see [`Threads::scan`].
+pub struct Scanned<'m, T, M = InOrder32> {
+    region: Region<'m, M>,
+    geo: Geometry,
+    sb: Superblock,
+    blank: bool,
+    numbers: Numbers,
+    _t: PhantomData<fn(T) -> T>,
+}
+
+impl<'m, T: ThreadRoots, M: Model> Scanned<'m, T, M>
+where
+    M::Unit: Width,
+{
+    /// The sequence number of each thread's last committed transaction; 0 for a blank region, and
+    /// for threads that there are not.
+    pub fn committed(&self) -> &[u32; MAX_CONTEXTS] {
+        &self.numbers.committed
+    }
+
+    /// Opens the region: the second half of [`Threads::open`], with its **Power loss**, **Cost**
+    /// and **Errors**. Reads neither the superblock nor, unless it formats or migrates, the tables
+    /// again.
+    pub fn open<F>(self, init: F) -> Result<Threads<'m, T, M>, OpenFailure<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<T::Init<'p>, pmem_tx::Error>,
+    {
+        let Scanned {
+            mut region,
+            geo,
+            mut sb,
+            blank,
+            mut numbers,
+            _t,
+        } = self;
+        let tables = Threads::<T, M>::COUNT.tables;
+        let before_pool = stride(&geo) * tables;
+        // The pool's values may have padding, even if this open fails later.
+        region.mark_values();
+        // SAFETY: invariant "Sole region": the offset is a multiple of 8 and inside the region, as
+        // `geometry` has checked. The pool leaves the bytes of a superblock unused, and the tables
+        // end there. The region is given back only when the pool is gone.
+        let pool_region = unsafe { region.tail(before_pool) };
+        let (mut storage, params) = (MaybeUninit::uninit(), sb.params);
+        let resolve = || {
+            if blank {
+                superblock::begin(&mut region, &sb);
+                for n in 0..tables {
+                    if n > 0 && planted!("nv-replay/one-table-formatted") {
+                        break;
+                    }
+                    table_of(&region, &geo, n).format(0);
+                }
+            }
+            let migrated = sb.params[param::MIGRATED] != 0;
+            if migrated {
+                finish_migration(&mut region, &geo, tables, &mut sb)?;
+            }
+            if blank || migrated {
+                numbers.read(&region, &geo, tables)?;
+            }
+            let committed = numbers.committed;
+            Ok::<_, OpenError>((move |n: usize| committed.get(n).copied().unwrap_or(0), ()))
+        };
+        let mounted =
+            Pool::<T, M>::mount_embedded(&mut storage, pool_region, &params, !blank, resolve, init);
+        if let Err(error) = mounted {
+            return Err(OpenFailure {
+                error: error.beside(before_pool),
+                region,
+            });
+        }
+        if blank {
+            // The pool is formatted too.
+            superblock::replace(&mut region, &sb);
+        }
+        Ok(Threads {
+            // SAFETY: invariant "A pool is whole before it is one": `mount_embedded` has succeeded,
+            // and nothing else uses it.
+            pool: unsafe { storage.assume_init() },
+            region,
+            geo,
+            with_records: numbers.with_records,
+            replaying: Cell::new(0),
+            shared: false,
+        })
+    }
+}
+
 /// The layout according to a superblock's parameters.
 fn geometry<M: Model>(
     region: &Region<'_, M>,
@@ -430,7 +559,7 @@ where
     /// written since the last open. So the time has a bound that depends on the region's size and
     /// on `pool` only. **Errors**: [`OpenError`], with the region.
     pub fn open<F>(
-        mut region: Region<'m, M>,
+        region: Region<'m, M>,
         table: Config,
         pool: Option<pmem_tx::Config>,
         init: F,
@@ -438,6 +567,21 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<T::Init<'p>, pmem_tx::Error>,
     {
+        Self::scan(region, table, pool)?.open(init)
+    }
+
+    /// The first half of [`Threads::open`]: reads the superblock and the tables. For a kernel that
+    /// keeps something of its own beside them: it settles that with the numbers of the last
+    /// commits, and then opens the region without reading it again.
+    ///
+    /// **Power loss**: writes nothing. **Cost**: reads the headers of the records that count; a
+    /// region without a superblock to its end. **Errors**: those of [`Threads::open`] that concern
+    /// the superblock and the tables, with the region.
+    pub fn scan(
+        region: Region<'m, M>,
+        table: Config,
+        pool: Option<pmem_tx::Config>,
+    ) -> Result<Scanned<'m, T, M>, OpenFailure<'m, M>> {
         let tables = Self::COUNT.tables;
         let fingerprint = T::fingerprint();
         let len = region.len();
@@ -449,57 +593,17 @@ where
             Ok(read) => read,
             Err(error) => return Err(OpenFailure { error, region }),
         };
-        let before_pool = stride(&geo) * tables;
-        // The pool's values may have padding, even if this open fails later.
-        region.mark_values();
-        // SAFETY: invariant "Sole region": the offset is a multiple of 8 and inside the region, as
-        // `geometry` has checked. The pool leaves the bytes of a superblock unused, and the tables
-        // end there. The region is given back only when the pool is gone.
-        let pool_region = unsafe { region.tail(before_pool) };
-        let (mut storage, params) = (MaybeUninit::uninit(), sb.params);
-        let resolve = || {
-            let mut numbers = [0; MAX_CONTEXTS];
-            if blank {
-                superblock::begin(&mut region, &sb);
-                for n in 0..tables {
-                    if n > 0 && planted!("nv-replay/one-table-formatted") {
-                        break;
-                    }
-                    table_of(&region, &geo, n).format(0);
-                }
-            }
-            if sb.params[param::MIGRATED] != 0 {
-                finish_migration(&mut region, &geo, tables, &mut sb)?;
-            }
-            for (n, number) in numbers.iter_mut().enumerate().take(tables) {
-                let found = table_of(&region, &geo, n).scan(&mut |_, _| {});
-                *number = found.map_err(OpenError::Damaged)?.committed;
-            }
-            if planted!("nv-replay/numbers-of-other-threads") {
-                numbers.swap(0, 1);
-            }
-            Ok::<_, OpenError>((move |n: usize| numbers.get(n).copied().unwrap_or(0), ()))
-        };
-        let mounted =
-            Pool::<T, M>::mount_embedded(&mut storage, pool_region, &params, !blank, resolve, init);
-        if let Err(error) = mounted {
-            return Err(OpenFailure {
-                error: error.beside(before_pool),
-                region,
-            });
+        let mut numbers = Numbers::NONE;
+        if !blank && let Err(error) = numbers.read(&region, &geo, tables) {
+            return Err(OpenFailure { error, region });
         }
-        if blank {
-            // The pool is formatted too.
-            superblock::replace(&mut region, &sb);
-        }
-        Ok(Threads {
-            // SAFETY: invariant "A pool is whole before it is one": `mount_embedded` has succeeded,
-            // and nothing else uses it.
-            pool: unsafe { storage.assume_init() },
+        Ok(Scanned {
             region,
             geo,
-            replaying: Cell::new(0),
-            shared: false,
+            sb,
+            blank,
+            numbers,
+            _t: PhantomData,
         })
     }
 
@@ -630,23 +734,17 @@ where
     /// thread does that which passes its records. If a thread with records is not opened, or stops
     /// before it has passed them, what has no owner is reclaimed after a later open.
     ///
-    /// **Power loss**: nothing changes but that. **Cost**: reads the headers of the records that
-    /// count. **Errors**: [`OpenError::Shared`] the second time, and after an audit;
-    /// [`OpenError::Pool`] if no session number is left.
+    /// **Power loss**: nothing changes but that. **Cost**: that of the reclaim. **Errors**:
+    /// [`OpenError::Shared`] the second time, and after an audit; [`OpenError::Pool`] if no session
+    /// number is left.
     #[allow(clippy::type_complexity)]
     pub fn share(&mut self) -> Result<(C::Places<'_, M>, S::Keys<'_, M::Unit>), OpenError> {
         if self.shared && !planted!("nv-replay/threads-handed-out-twice") {
             return Err(OpenError::Shared);
         }
         self.shared = true;
-        let mut with_records = 0u8;
-        for n in 0..C::COUNT {
-            let found = table_of(&self.region, &self.geo, n).scan(&mut |_, _| {});
-            let cursor = found.map_err(OpenError::Damaged)?.cursor;
-            if cursor.at != cursor.end || planted!("nv-replay/reserved-place-holds-reclaim-up") {
-                with_records |= 1 << n;
-            }
-        }
+        // No thread has run since the open.
+        let with_records = self.with_records;
         self.replaying.set(with_records.count_ones() as u8);
         if with_records == 0 {
             self.pool.reclaim();

@@ -20,7 +20,9 @@ use crate::port::{Port, Runs, Spawn};
 use crate::riscv as core_of;
 use crate::{Idle, THREADS_MAX};
 use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 use core_of::Masked;
+use nv_replay::nvmem::mapped;
 use nv_replay::pmem_tx::Section;
 
 /// A static that threads and handlers share.
@@ -151,17 +153,25 @@ const ALIGN: usize = if cfg!(target_arch = "msp430") { 2 } else { 16 };
 /// it holds the body itself, the registers of a switch, and what an interrupt takes of it.
 #[cfg_attr(target_arch = "msp430", repr(align(2)))]
 #[cfg_attr(not(target_arch = "msp430"), repr(align(16)))]
-pub struct Stack<const N: usize>([u8; N]);
+pub struct Stack<const N: usize>(MaybeUninit<[u8; N]>);
 
 impl<const N: usize> Stack<N> {
-    /// One that is not used yet.
-    pub const NEW: Self = Stack([0; N]);
+    /// One that is not used yet, and holds zeros. **Cost**: on the stack of `main`, each boot
+    /// stores them; in a static variable, start-up code does.
+    pub const NEW: Self = Stack(MaybeUninit::new([0; N]));
+
+    /// One that is not used yet, and holds anything: for boots that must be short. What
+    /// [`unused`](Self::unused) says of it means nothing.
+    pub const UNINIT: Self = Stack(MaybeUninit::uninit());
 
     /// The bytes that nothing has used, if it was [`NEW`](Self::NEW) before the run: those at its
     /// low end that are still 0. Ask when [`Bare::run`] has returned. What a thread may need in
     /// other circumstances, an interrupt among them, it does not know.
     pub fn unused(&self) -> usize {
-        crate::stack::untouched(&self.0)
+        // From here on the compiler must take it that something was written there.
+        mapped::end_loans(self.0.as_ptr().cast_mut().cast());
+        // SAFETY: invariant "One core": any bytes are bytes, and no thread runs.
+        crate::stack::untouched(unsafe { self.0.assume_init_ref() })
     }
 }
 
@@ -288,7 +298,7 @@ fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) ->
     // SAFETY: invariant "One core": the length was checked, and the stack is lent to the port for
     // as long as the body lives.
     unsafe {
-        let at = stack.0.as_mut_ptr().add(N - length);
+        let at = stack.0.as_mut_ptr().cast::<u8>().add(N - length);
         at.cast::<F>().write(body);
         let frame = at.cast::<usize>().sub(core_of::FRAME);
         frame.write_bytes(0, core_of::FRAME);

@@ -8,7 +8,7 @@ use crate::spawn::{PlaceSpec, arguments};
 use core::marker::PhantomData;
 use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Sharing, Tx, Width};
-use nv_replay::{Config, PlacesOf, last_committed_of};
+use nv_replay::{Config, PlacesOf};
 
 /// The threads and objects of a program. [`system!`](crate::system!) implements it.
 pub trait System: Shares<Unit = UnitOf<Self>> + Sized + 'static {
@@ -388,17 +388,11 @@ where
         )
     };
     let split = region.split_at(Kernel::<S>::BYTES);
-    let (own, mut rest) = split.map_err(|_| OpenError::TooSmall)?;
-    let mut numbers = [0; crate::THREADS_MAX];
-    for (t, number) in numbers.iter_mut().enumerate().take(S::THREADS.len()) {
-        let found = last_committed_of(rest, t).map_err(|refused| refused.error)?;
-        (*number, rest) = found;
-    }
-    let kernel = Kernel::open(own, &numbers)?;
-    let threads = Threads::<S>::open(rest, S::TABLE, S::POOL, |tx| {
-        Ok((S::init(PhantomData), init(tx)?))
-    })
-    .map_err(|refused| refused.error)?;
+    let (own, rest) = split.map_err(|_| OpenError::TooSmall)?;
+    let scanned = Threads::<S>::scan(rest, S::TABLE, S::POOL).map_err(|refused| refused.error)?;
+    let kernel = Kernel::open(own, scanned.committed())?;
+    let threads = scanned.open(|tx| Ok((S::init(PhantomData), init(tx)?)));
+    let threads = threads.map_err(|refused| refused.error)?;
     Ok((kernel, threads))
 }
 

@@ -37,7 +37,7 @@ pub struct Machine<'a> {
 /// Makes the threads, and runs them to their end.
 macro_rules! run {
     ($machine:ident, $kernel:ident, $n:literal threads, |$port:ident| $spawn:expr) => {
-        let mut stacks = [const { crate::support::Stack::<{ crate::support::STACK }>::NEW }; $n];
+        let mut stacks = [const { crate::support::Stack::<{ crate::support::STACK }>::UNINIT }; $n];
         let mut port = crate::support::Core::new(&mut stacks);
         let $port = &mut port;
         $spawn;

@@ -3,6 +3,7 @@
 use crate::explore::Case;
 use crate::image::Names;
 use crate::machine::{Boot, Machine};
+use crate::state::State;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -12,11 +13,23 @@ const MOST: usize = 60;
 const LIMIT: u64 = 5_000_000;
 
 /// Two tables: the instructions of a function itself, and those of it and of what was inlined into
-/// it; then those of each file.
+/// it; then those of each file. Of a whole program that is cut, the same of a boot after its end:
+/// the region is formatted, and all records are there.
 pub fn of(m: &mut dyn Machine, case: &Case) -> String {
-    let state = case.blank();
+    let mut state = case.blank();
+    let mut out = of_boot(m, &state);
+    if case.periods {
+        let mut now = state.clone();
+        m.state(&mut now);
+        state = now;
+        let _ = write!(out, "booted again\n{}", of_boot(m, &state));
+    }
+    out
+}
+
+fn of_boot(m: &mut dyn Machine, state: &State) -> String {
     let boot = Boot {
-        state: &state,
+        state,
         seed: 0,
         limit: LIMIT,
         detail: true,
