@@ -15,6 +15,7 @@
 //! count were reached. Captures, outputs and the other compare registers are not there.
 
 use crate::cpu::Cpu;
+use std::ops::RangeInclusive;
 
 /// Offsets of the registers.
 const CTL: u16 = 0x00;
@@ -43,6 +44,9 @@ const CCIFG: u16 = 0x0001;
 const COMPARE_1: u16 = 0x02;
 const OVERFLOW: u16 = 0x0e;
 
+/// The registers of TA0 of an MSP430FR5994, from its control register to its interrupt vector.
+pub(crate) const TA0: RangeInclusive<u16> = 0x0340..=0x036f;
+
 /// A timer. Its registers lie in the CPU's memory; here is the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerA {
@@ -62,7 +66,7 @@ impl TimerA {
     /// TA0 of an MSP430FR5994, stopped.
     pub fn ta0() -> Self {
         TimerA {
-            base: 0x0340,
+            base: *TA0.start(),
             vector: 0xffea,
             counts: true,
             at: 0,

@@ -94,10 +94,6 @@ fn scenarios(argument: &str, jobs: &mut Vec<Job>) -> Result<(), Box<dyn std::err
         .iter()
         .find(|g| g.name == group)
         .ok_or(format!("no group {group}"))?;
-    if group.primitive == "nv-rtos" && group.name != "rtos" {
-        // What these do with objects depends on flags of the timer, which the simulator has not.
-        return Ok(());
-    }
     for (n, s) in group.scenarios.iter().enumerate() {
         jobs.push(Job::Scenario {
             image: image.clone(),

@@ -3,6 +3,7 @@
 
 use crate::cpu::{Cpu, PC, SP};
 use crate::decode::{Double, Instruction, Operand, Single};
+use crate::timer_a::TA0;
 use crate::watch::{Observer, Store, Width};
 use std::ops::ControlFlow;
 
@@ -20,17 +21,20 @@ pub enum Deviation {
     /// DADD of digits above 9, which the guide leaves undefined: no deviation, but nothing to
     /// compare.
     Digits,
+    /// A load from a register of timer A, which the simulator has not.
+    Timer,
     /// Bit 0 of PC or SP can be set.
     OddRegister,
 }
 
 /// In the order of the counts in a report.
-pub const DEVIATIONS: [(Deviation, &str); 6] = [
+pub const DEVIATIONS: [(Deviation, &str); 7] = [
     (Deviation::OddLoad, "odd_load"),
     (Deviation::PushSp, "push_sp"),
     (Deviation::PushByte, "push_byte"),
     (Deviation::PopByte, "pop_byte"),
     (Deviation::Digits, "digits"),
+    (Deviation::Timer, "timer"),
     (Deviation::OddRegister, "odd_register"),
 ];
 
@@ -60,6 +64,9 @@ pub(super) fn find(before: &Cpu, i: Instruction, a: &Accesses) -> Option<Deviati
         .any(|(at, w)| *w == Width::Word && at & 1 != 0)
     {
         return Some(Deviation::OddLoad);
+    }
+    if a.loads.iter().any(|(at, _)| TA0.contains(at)) {
+        return Some(Deviation::Timer);
     }
     match i {
         Instruction::Single {
