@@ -1,8 +1,11 @@
 //! The whole programs of `examples/programs` on a Cortex-M4: what each build costs, and what IntOS
 //! takes for the same work.
 
+use super::draw::{self, Svg};
+use super::heap::document::{Table, plot};
+use super::report::shown;
 use super::{Figures, Measured, Options};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use xtask::project::Project;
 use xtask::run::Step;
 
@@ -10,37 +13,40 @@ use xtask::run::Step;
 pub const GROUP: &str = "program-";
 const MACHINE: &str = "arm";
 
-/// A program, and what IntOS takes for it without protection: instructions and bytes of
-/// non-volatile memory.
+/// A program, and what IntOS takes for it: instructions without protection and with it, bytes of
+/// non-volatile memory without it.
 struct Baseline {
     name: &'static str,
     instructions: f64,
+    safe: f64,
     nvm_bytes: f64,
 }
 
-const fn of(name: &'static str, instructions: u32, nvm_bytes: u32) -> Baseline {
+const fn of(name: &'static str, instructions: u32, safe: u32, nvm_bytes: u32) -> Baseline {
     Baseline {
         name,
         instructions: instructions as f64,
+        safe: safe as f64,
         nvm_bytes: nvm_bytes as f64,
     }
 }
 
 /// IntOS (OSDI'24) from its public artifact, measured in QEMU on a Cortex-M4 in November 2026: its
-/// build without crash safety and without its time accounting, with fat LTO at -O3, from the start
-/// to the end of each benchmark without idle loops; the bytes of its release build.
+/// builds without crash safety and with it, both without its time accounting, with fat LTO at -O3,
+/// from the start to the end of each benchmark without idle loops; the bytes of its release build
+/// without crash safety.
 const INTOS: [Baseline; 11] = [
-    of("bc", 329_025, 16_004),
-    of("mlp", 171_619, 14_404),
-    of("ar", 5_558_266, 610_804),
-    of("kv", 6_070, 3_116),
-    of("sen", 11_468, 4_789),
-    of("em", 112_031, 88_872),
-    of("mq", 82_717, 37_064),
-    of("etl", 219_046, 56_396),
-    of("pred", 246_757, 72_649),
-    of("stats", 258_214, 80_578),
-    of("train", 31_165, 3_593),
+    of("bc", 329_025, 435_242, 16_004),
+    of("mlp", 171_619, 271_942, 14_404),
+    of("ar", 5_558_266, 7_217_783, 610_804),
+    of("kv", 6_070, 17_549, 3_116),
+    of("sen", 11_468, 13_816, 4_789),
+    of("em", 112_031, 151_397, 88_872),
+    of("mq", 82_717, 194_423, 37_064),
+    of("etl", 219_046, 466_583, 56_396),
+    of("pred", 246_757, 547_502, 72_649),
+    of("stats", 258_214, 576_131, 80_578),
+    of("train", 31_165, 40_995, 3_593),
 ];
 
 /// Figure of a program, and what the rig calls it.
@@ -137,6 +143,103 @@ fn means(figures: &Figures) -> Figures {
         .into()
 }
 
+const PLOT: &str = "programs.svg";
+const TITLE: &str = "instructions of a program, over IntOS without protection";
+
+fn key(b: &Baseline, figure: &str) -> String {
+    format!("rtos.{}.{figure}", b.name)
+}
+
+/// The generated part of docs/EVALUATION.md. Empty when nothing was measured.
+pub fn part(name: &str, f: &Figures) -> Option<String> {
+    if name != "programs" {
+        return None;
+    }
+    if !f.contains_key(&key(&INTOS[0], "instructions")) {
+        return Some(String::new());
+    }
+    let ratio = |a: Option<f64>, b: Option<f64>| match (a, b) {
+        (Some(a), Some(b)) => format!("{:.2}", a / b),
+        _ => "-".into(),
+    };
+    let head = [
+        "instructions",
+        "IntOS, unprotected",
+        "protected",
+        "ours, unprotected",
+        "protected",
+        "over IntOS, unprotected",
+        "over ours, unprotected",
+    ];
+    let mut instructions = Table::new(f, &head);
+    let head = [
+        "",
+        "NVM bytes of IntOS, unprotected",
+        "ours, protected",
+        "ratio",
+        "longest boot with cuts, instructions",
+        "a cut each",
+        "with cuts, over without",
+    ];
+    let mut others = Table::new(f, &head);
+    for b in &INTOS {
+        let of = |figure: &str| f.get(&key(b, figure)).copied();
+        let (protected, unprotected) = (of("instructions"), of("unprotected_instructions"));
+        let all = [
+            shown(b.instructions),
+            shown(b.safe),
+            instructions.figure(&key(b, "unprotected_instructions")),
+            instructions.figure(&key(b, "instructions")),
+            ratio(protected, Some(b.instructions)),
+            ratio(protected, unprotected),
+        ];
+        instructions.row(b.name, all);
+        let all = [
+            shown(b.nvm_bytes),
+            others.figure(&key(b, "nvm_bytes")),
+            ratio(of("nvm_bytes"), Some(b.nvm_bytes)),
+            others.figure(&key(b, "boot_instructions")),
+            others.figure(&key(b, "cut_every")),
+            ratio(of("cut_ratio"), Some(1.0)),
+        ];
+        others.row(b.name, all);
+    }
+    let mean = |name: &str| ratio(f.get(&format!("rtos.geomean_{name}")).copied(), Some(1.0));
+    let none = String::new;
+    let all = [none(), none(), none(), none(), mean("base"), mean("own")];
+    instructions.row("geometric mean", all);
+    let all = [
+        none(),
+        none(),
+        mean("nvm_bytes"),
+        none(),
+        none(),
+        mean("cuts"),
+    ];
+    others.row("geometric mean", all);
+    Some(instructions.text + "\n" + &others.text + &plot(PLOT, TITLE))
+}
+
+/// File and content of the plot, if it has something to show.
+pub fn plots(f: &Figures) -> Result<Vec<(String, String)>> {
+    if !f.contains_key(&key(&INTOS[0], "instructions")) {
+        return Ok(Vec::new());
+    }
+    let svg = bars(f).map_err(|e| anyhow!("{PLOT}: {e}"))?;
+    Ok(vec![(PLOT.to_owned(), svg)])
+}
+
+fn bars(f: &Figures) -> Svg {
+    let names = ["IntOS, protected", "ours, unprotected", "ours, protected"];
+    let groups = INTOS.each_ref().map(|b| {
+        let over = |figure: &str| Some(f.get(&key(b, figure))? / b.instructions);
+        let ours = [over("unprotected_instructions"), over("instructions")];
+        let safe = Some(b.safe / b.instructions);
+        (b.name, vec![safe, ours[0], ours[1]])
+    });
+    draw::bars(TITLE, &names, &groups)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +252,27 @@ mod tests {
         assert_eq!(figures(&costs, &["em"]).unwrap()["rtos.em.nvm_bytes"], 7.0);
         costs.remove(&key("mq", "identical"));
         assert!(figures(&costs, &["em", "mq"]).is_err());
+    }
+
+    #[test]
+    fn the_part_shows_what_was_measured() {
+        assert_eq!(part("programs", &Figures::new()).unwrap(), "");
+        assert!(part("other", &Figures::new()).is_none());
+        let f = Figures::from([
+            (key(&INTOS[0], "instructions"), 658_050.0),
+            (key(&INTOS[0], "unprotected_instructions"), 329_025.0),
+            ("rtos.geomean_own".to_owned(), 2.0),
+        ]);
+        let text = part("programs", &f).unwrap();
+        let row = "| bc | 329,025 | 435,242 | 329,025 | 658,050 | 2.00 | 2.00 |";
+        assert!(text.contains(row), "{text}");
+        assert!(
+            text.contains("| geometric mean |  |  |  |  | - | 2.00 |"),
+            "{text}"
+        );
+        let svg = &plots(&f).unwrap()[0].1;
+        assert!(svg.contains("train") && svg.contains("ours, protected"));
+        assert!(plots(&Figures::new()).unwrap().is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The committed figures, and the documents made of them.
 
-use super::{checkpoint, heap, mirror, plot};
+use super::{checkpoint, heap, mirror, plot, programs};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use xtask::figures::{Figures, read};
@@ -249,6 +249,7 @@ fn plots(figures: &Figures) -> Result<Vec<(String, String)>> {
     all.extend(heap::plots::all(figures)?);
     all.extend(checkpoint::plots::all(figures)?);
     all.extend(mirror::plots(figures)?);
+    all.extend(programs::plots(figures)?);
     Ok(all)
 }
 

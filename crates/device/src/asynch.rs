@@ -73,7 +73,7 @@ impl<'m, D: AsyncRestore, M: Model> AsyncDevice<'m, D, M> {
     ) -> Result<(), CallError<D::Error>> {
         let mut context = *self.context.value();
         change(&mut context, args);
-        self.context.save(context).map_err(|_| CallError::Damaged)?;
+        self.context.save(context);
         if self.slot.driver.is_some() {
             self.slot.take_out(D::release);
             self.build().await?;
@@ -111,7 +111,7 @@ impl<'m, D: AsyncRestore, M: Model> AsyncDevice<'m, D, M> {
         let mut call = Call::new(driver, &mut context);
         let o = body(&mut call, args).await.map_err(CallError::Driver)?;
         if call.changed() {
-            self.context.save(context).map_err(|_| CallError::Damaged)?;
+            self.context.save(context);
         }
         in_use.succeeded();
         Ok(o)

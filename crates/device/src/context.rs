@@ -22,11 +22,12 @@
 //! The settling store of a cell has no fence of its own. A lost one would be misread when the same
 //! number is used again. Many other steps commit before that, each with fences.
 
+use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nv_replay::nvmem::persist::{from_bytes, to_bytes};
-use nv_replay::nvmem::tagged::{Cells, Fixed, FixedWidths, Stamp, TagError, Widths, Words};
-use nv_replay::nvmem::{Model, Plain, Region, Unit, Units, planted};
+use nv_replay::nvmem::tagged::{Cells, Fixed, FixedWidths, Widths, Words};
+use nv_replay::nvmem::{Model, Plain, Region, Unit, Units, Version, Versions, mapped, planted};
 
 /// A context that commits by itself: an item of [`open`](crate::open()). A device has either
 /// this or [`Staged`], so its context has one owner.
@@ -66,8 +67,8 @@ impl<M: Model> FixedWidths for States<M> {
 }
 
 /// The widths of a word that names a version.
-pub(crate) struct Versions<M>(PhantomData<M>);
-impl<M: Model> FixedWidths for Versions<M> {
+pub(crate) struct OfVersions<M>(PhantomData<M>);
+impl<M: Model> FixedWidths for OfVersions<M> {
     const WIDTHS: Widths = Widths {
         sequence: number_bits::<M>(),
         owner: 0,
@@ -80,6 +81,25 @@ impl<M: Model> FixedWidths for Versions<M> {
 pub(crate) struct Resolver {
     /// The number after the last committed one: a stamp with it is in doubt.
     pub in_doubt: u32,
+}
+
+/// A tagged word that a step has staged.
+#[inline(always)]
+const fn staged(w: &Widths, number: u32, before: u32, after: u32) -> u32 {
+    (number << w.state | before) << w.state | after
+}
+
+/// A tagged word that counts, whatever commits.
+#[inline(always)]
+const fn settled(w: &Widths, state: u32) -> u32 {
+    staged(w, 0, state, state)
+}
+
+/// [`settled`] for a word that names a version.
+#[inline(always)]
+const fn settled_version<F: FixedWidths>(version: Version) -> u32 {
+    const { assert!(F::WIDTHS.state == 1 && F::WIDTHS.owner == 0) };
+    version.bits(3)
 }
 
 impl Resolver {
@@ -95,12 +115,40 @@ impl Resolver {
     }
 }
 
+/// The bytes of the word of a context.
+const WORD: usize = 8;
+
+/// A context that is longer than its word: its two versions.
+struct Cell2<'m, C, M> {
+    versions: Versions<'m, M, C>,
+    /// Which one counts.
+    counts: Cell<Version>,
+}
+
+/// The word of a context, and its versions, if it has some, of a cell that is sound.
+#[allow(clippy::type_complexity)]
+fn parts<'m, C: Plain + Copy, M: Model, F: FixedWidths>(
+    cells: Cells<'m, M, C, Fixed<F>>,
+) -> Option<(Units<'m, M, 1>, Cell2<'m, C, M>)> {
+    let (word, versions) = cells.close().split_at(WORD).ok()?;
+    let word = Units::new(word)?;
+    let cell = Cell2 {
+        versions: Versions::new(versions)?,
+        counts: Cell::new(if word.load(0)? & 1 == 0 {
+            Version::FIRST
+        } else {
+            Version::SECOND
+        }),
+    };
+    Some((word, cell))
+}
+
 /// A persistent context that commits by itself, with a copy in RAM.
 pub struct OwnContext<'m, C, M> {
     /// A context of one unit is here, ...
-    unit: Option<Units<'m, M, 1>>,
-    /// ... and a longer one here. One without bytes is nowhere.
-    cells: Option<Cells<'m, M, C, Fixed<Alone>>>,
+    word: Units<'m, M, 1>,
+    /// ... and a longer one here.
+    cell: Option<Cell2<'m, C, M>>,
     value: C,
 }
 
@@ -126,42 +174,37 @@ fn unit_of<C: Plain, M: Model>(value: C) -> u32 {
 }
 
 impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
-    pub(crate) const BYTES: usize = if size_of::<C>() == 0 {
-        0
-    } else if one_unit::<M, C>() {
-        8
+    pub(crate) const BYTES: usize = if one_unit::<M, C>() {
+        WORD
     } else {
         Cells::<M, C>::bytes(1)
     };
 
     pub(crate) fn format(region: Region<'m, M>, value: C) -> Option<Self> {
-        let (mut unit, mut cells) = (None, None);
-        if size_of::<C>() == 0 {
-        } else if one_unit::<M, C>() {
-            let first = Units::new(region)?;
-            first.store(0, unit_of::<C, M>(value));
-            unit = Some(first);
+        let (word, cell) = if one_unit::<M, C>() {
+            let word = Units::new(region)?;
+            word.store(0, unit_of::<C, M>(value));
+            (word, None)
         } else {
-            cells = Some(Cells::format(region, 1, Fixed::NEW, value).ok()?);
-        }
-        Some(OwnContext { unit, cells, value })
+            let cells = Cells::format(region, 1, Fixed::<Alone>::NEW, value).ok()?;
+            let (word, cell) = parts(cells)?;
+            (word, Some(cell))
+        };
+        Some(OwnContext { word, cell, value })
     }
 
     pub(crate) fn recover(region: Region<'m, M>) -> Option<Self> {
-        let (mut unit, mut cells) = (None, None);
-        let value = if size_of::<C>() == 0 {
-            from_bytes(&[]).ok()?
-        } else if one_unit::<M, C>() {
-            let value = region.read_value(0)?;
-            unit = Some(Units::new(region)?);
-            value
+        let (word, cell, value);
+        if one_unit::<M, C>() {
+            value = region.read_value(0)?;
+            (word, cell) = (Units::new(region)?, None);
         } else {
-            let recovered = Cells::recover(region, 1, Fixed::NEW, |_| None).ok()?;
-            let value = recovered.get(0, |_| None).ok()?;
-            cells = Some(recovered);
-            value
-        };
-        Some(OwnContext { unit, cells, value })
+            let cells = Cells::recover(region, 1, Fixed::<Alone>::NEW, |_| None).ok()?;
+            value = cells.get(0, |_| None).ok()?;
+            let found = parts(cells)?;
+            (word, cell) = (found.0, Some(found.1));
+        }
+        Some(OwnContext { word, cell, value })
     }
 
     /// The committed context.
@@ -174,31 +217,36 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
     ///
     /// **Power loss**: the old value or the new one. **Cost**: see the table above.
     #[inline(always)]
-    pub(crate) fn save(&mut self, value: C) -> Result<(), TagError> {
+    pub(crate) fn save(&mut self, value: C) {
         if size_of::<C>() == 0 {
         } else if one_unit::<M, C>() {
-            if let Some(unit) = &self.unit {
-                unit.store(0, unit_of::<C, M>(value));
-            }
-        } else if let Some(cells) = &mut self.cells {
-            cells.put_settled(0, value)?;
+            self.word.store(0, unit_of::<C, M>(value));
+        } else if let Some(cell) = &self.cell {
+            cell.put_settled::<Alone>(&self.word, value)
         }
         self.value = value;
-        Ok(())
+    }
+}
+
+impl<C: Plain + Copy, M: Model> Cell2<'_, C, M> {
+    /// Commits a value apart from any step.
+    #[inline(always)]
+    fn put_settled<F: FixedWidths>(&self, word: &Units<'_, M, 1>, value: C) {
+        let version = self.counts.get().other();
+        self.versions.write(version, value);
+        mapped::fence::<M>();
+        word.store(0, settled_version::<F>(version));
+        self.counts.set(version);
     }
 }
 
 /// A persistent context that commits with a step, with a copy in RAM.
 pub struct StagedContext<'m, C, M> {
-    form: StagedForm<'m, C, M>,
-    value: C,
-}
-
-enum StagedForm<'m, C, M> {
-    /// The context has no bytes.
-    Nothing,
-    Word(Words<'m, M, Fixed<States<M>>>),
-    Cell(Cells<'m, M, C, Fixed<Versions<M>>>),
+    /// A tagged word: with the state of a context of one byte, ...
+    word: Units<'m, M, 1>,
+    /// ... or with the version that counts of a longer one.
+    cell: Option<Cell2<'m, C, M>>,
+    value: Cell<C>,
 }
 
 const fn one_state<M: Model, C>() -> bool {
@@ -215,101 +263,122 @@ fn state<C: Plain>(value: C) -> u32 {
     }
 }
 
-fn stamp(sequence: u32) -> Stamp {
-    Stamp { owner: 0, sequence }
-}
-
 impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
-    pub(crate) const BYTES: usize = if size_of::<C>() == 0 {
-        0
-    } else if one_state::<M, C>() {
-        Words::<M>::bytes(1)
+    pub(crate) const BYTES: usize = if size_of::<C>() == 0 || one_state::<M, C>() {
+        WORD
     } else {
         Cells::<M, C>::bytes(1)
     };
 
     pub(crate) fn format(region: Region<'m, M>, value: C) -> Option<Self> {
-        let form = if size_of::<C>() == 0 {
-            StagedForm::Nothing
+        let (word, cell) = if size_of::<C>() == 0 {
+            (Units::new(region)?, None)
         } else if one_state::<M, C>() {
-            let mut words = Words::format(region, 1, Fixed::NEW).ok()?;
+            let mut words = Words::format(region, 1, Fixed::<States<M>>::NEW).ok()?;
             words.put_settled(0, state(value)).ok()?;
-            StagedForm::Word(words)
+            (Units::new(words.close())?, None)
         } else {
-            StagedForm::Cell(Cells::format(region, 1, Fixed::NEW, value).ok()?)
+            let cells = Cells::format(region, 1, Fixed::<OfVersions<M>>::NEW, value).ok()?;
+            let (word, cell) = parts(cells)?;
+            (word, Some(cell))
         };
-        Some(StagedContext { form, value })
+        let value = Cell::new(value);
+        Some(StagedContext { word, cell, value })
     }
 
     pub(crate) fn recover(region: Region<'m, M>, by: Resolver) -> Option<Self> {
-        let (form, value) = if size_of::<C>() == 0 {
-            (StagedForm::Nothing, from_bytes(&[]).ok()?)
+        let (word, cell, value);
+        if size_of::<C>() == 0 {
+            value = from_bytes(&[]).ok()?;
+            (word, cell) = (Units::new(region)?, None);
         } else if one_state::<M, C>() {
             let last = by.last(&States::<M>::WIDTHS);
-            let words = Words::recover(region, 1, Fixed::NEW, |_| Some(last)).ok()?;
-            let state = words.get(0, |_| None).ok()?;
-            let value = from_bytes(&[u8::try_from(state).ok()?]).ok()?;
-            (StagedForm::Word(words), value)
+            let words = Words::recover(region, 1, Fixed::<States<M>>::NEW, |_| Some(last)).ok()?;
+            let state = u8::try_from(words.get(0, |_| None).ok()?).ok()?;
+            value = from_bytes(&[state]).ok()?;
+            (word, cell) = (Units::new(words.close())?, None);
         } else {
-            let last = by.last(&Versions::<M>::WIDTHS);
-            let cells = Cells::recover(region, 1, Fixed::NEW, |_| Some(last)).ok()?;
-            let value = cells.get(0, |_| None).ok()?;
-            (StagedForm::Cell(cells), value)
-        };
-        Some(StagedContext { form, value })
+            let last = by.last(&OfVersions::<M>::WIDTHS);
+            let fixed = Fixed::<OfVersions<M>>::NEW;
+            let cells = Cells::recover(region, 1, fixed, |_| Some(last)).ok()?;
+            value = cells.get(0, |_| None).ok()?;
+            let found = parts(cells)?;
+            (word, cell) = (found.0, Some(found.1));
+        }
+        let value = Cell::new(value);
+        Some(StagedContext { word, cell, value })
+    }
+
+    /// An address that no other context has, as long as this one lives.
+    pub(crate) fn address(&self) -> usize {
+        self.word.base().addr()
     }
 
     /// The committed context.
     #[inline(always)]
-    pub(crate) fn value(&self) -> &C {
-        &self.value
+    pub(crate) fn value(&self) -> C {
+        self.value.get()
     }
 
     /// Stages a value for the step of this number.
     #[inline(always)]
-    pub(crate) fn stage(&mut self, number: u32, value: C) -> Result<(), TagError> {
+    pub(crate) fn stage(&self, number: u32, value: C) {
         if planted!("nv-device/committed-apart") {
             return self.put_settled(value);
         }
-        match &mut self.form {
-            StagedForm::Nothing => Ok(()),
-            StagedForm::Word(words) => words.put(0, stamp(number), state(self.value), state(value)),
-            StagedForm::Cell(cells) => cells.put(0, stamp(number), value),
+        if size_of::<C>() == 0 {
+        } else if one_state::<M, C>() {
+            let (before, after) = (state(self.value.get()), state(value));
+            let word = staged(&States::<M>::WIDTHS, number, before, after);
+            self.word.put(0, word)
+        } else if let Some(cell) = &self.cell {
+            let before = cell.counts.get();
+            let after = before.other();
+            cell.versions.write(after, value);
+            let states = before.bits(2) | after.bits(1);
+            self.word.put(0, number << 2 | states)
         }
     }
 
-    /// Undoes what is staged with this number.
-    pub(crate) fn revert(&mut self, number: u32) {
-        // Fails for damage only, and then nothing of this number is staged.
-        let _ = match &mut self.form {
-            StagedForm::Nothing => Ok(()),
-            StagedForm::Word(words) => words.revert(stamp(number)),
-            StagedForm::Cell(cells) => cells.revert(stamp(number)),
-        };
+    /// Undoes what is staged.
+    pub(crate) fn revert(&self) {
+        if size_of::<C>() == 0 {
+        } else if one_state::<M, C>() {
+            self.put_settled(self.value.get())
+        } else if let Some(cell) = &self.cell {
+            let word = settled_version::<OfVersions<M>>(cell.counts.get());
+            self.word.store(0, word)
+        }
     }
 
     /// The step has committed: what it has staged counts, whatever commits from now on.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, value: C) {
-        self.value = value;
-        if planted!("nv-device/tags-not-settled") {
-            return;
+    pub(crate) fn settle(&self, value: C) {
+        self.value.set(value);
+        let keep_stamp = planted!("nv-device/tags-not-settled");
+        if size_of::<C>() == 0 {
+        } else if one_state::<M, C>() {
+            if !keep_stamp {
+                self.word
+                    .store(0, settled(&States::<M>::WIDTHS, state(value)))
+            }
+        } else if let Some(cell) = &self.cell {
+            let version = cell.counts.get().other();
+            cell.counts.set(version);
+            if !keep_stamp {
+                self.word.put(0, settled_version::<OfVersions<M>>(version))
+            }
         }
-        // Fails for damage only.
-        let _ = match &mut self.form {
-            StagedForm::Nothing => Ok(()),
-            // As `settle`, without a look at the word, which is this step's.
-            StagedForm::Word(words) => words.put_settled(0, state(value)),
-            StagedForm::Cell(cells) => cells.settle(0, 1, 0),
-        };
     }
 
-    /// Commits apart from a step: for planted bugs.
-    pub(crate) fn put_settled(&mut self, value: C) -> Result<(), TagError> {
-        match &mut self.form {
-            StagedForm::Nothing => Ok(()),
-            StagedForm::Word(words) => words.put_settled(0, state(value)),
-            StagedForm::Cell(cells) => cells.put_settled(0, value),
+    /// Commits apart from a step.
+    pub(crate) fn put_settled(&self, value: C) {
+        if size_of::<C>() == 0 {
+        } else if one_state::<M, C>() {
+            let word = settled(&States::<M>::WIDTHS, state(value));
+            self.word.store(0, word)
+        } else if let Some(cell) = &self.cell {
+            cell.put_settled::<OfVersions<M>>(&self.word, value)
         }
     }
 }

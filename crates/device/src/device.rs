@@ -97,8 +97,8 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
     /// committed. If the driver is not built and the device is not eager, the next use does that.
     ///
     /// **Power loss**: the old context or the new one. **Cost**: one store for a context of one
-    /// unit; else one for each unit, and one. **Errors**: [`CallError::Damaged`];
-    /// [`CallError::Restore`], if the device does not follow: then the change is committed.
+    /// unit; else one for each unit, and one. **Errors**: [`CallError::Restore`], if the device does
+    /// not follow: then the change is committed.
     #[inline(always)]
     pub fn change<A: ByValue>(
         &mut self,
@@ -110,7 +110,7 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
         if planted!("nv-device/own-output-before-commit") {
             self.slot.follow(&context)?;
         }
-        self.context.save(context).map_err(|_| CallError::Damaged)?;
+        self.context.save(context);
         self.slot.follow(&context)
     }
 
@@ -167,7 +167,7 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
         let mut call = Call::new(driver, &mut context);
         let o = body(&mut call).map_err(CallError::Driver)?;
         if call.changed() {
-            self.context.save(context).map_err(|_| CallError::Damaged)?;
+            self.context.save(context);
         }
         in_use.succeeded();
         Ok(o)
@@ -175,7 +175,7 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
 
     #[inline(always)]
     fn ended<O>(&mut self, done: Result<O, CallError<D::Error>>) -> Result<O, CallError<D::Error>> {
-        if let Err(CallError::Driver(_) | CallError::Damaged) = done {
+        if let Err(CallError::Driver(_)) = done {
             self.slot.rebuild(self.context.value());
         }
         done

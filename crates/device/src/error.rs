@@ -57,8 +57,9 @@ pub enum CallError<E> {
     Driver(E),
     /// A call of this device is under way.
     Busy,
-    /// The stored context was damaged while the program ran.
-    Damaged,
+    /// The step is one of another [`Set`](crate::Set), or [`Devices::list`](crate::Devices::list)
+    /// leaves this device out. Nothing was done.
+    Forgotten,
     /// The step has made another call of this device that is to happen exactly once. Nothing was
     /// done.
     SecondOnce,
@@ -70,7 +71,7 @@ impl<E: core::fmt::Debug> core::fmt::Display for CallError<E> {
             CallError::Restore(e) => write!(f, "the device could not be restored: {e:?}"),
             CallError::Driver(e) => write!(f, "the device failed: {e:?}"),
             CallError::Busy => f.write_str("a call of this device is under way"),
-            CallError::Damaged => f.write_str("the device context is damaged"),
+            CallError::Forgotten => f.write_str("the device is not in the set of this step"),
             CallError::SecondOnce => {
                 f.write_str("a second call in a step that is to happen exactly once")
             }
@@ -90,9 +91,7 @@ pub enum Code {
     Driver = 0xDE02,
     /// [`CallError::Busy`].
     Busy = 0xDE03,
-    /// [`CallError::Damaged`].
-    Damaged = 0xDE04,
-    /// A step has changed a device that [`Devices::each`](crate::Devices::each) leaves out.
+    /// [`CallError::Forgotten`]. Also if a step has asked events that are not in its set.
     Forgotten = 0xDE05,
     /// [`CallError::SecondOnce`].
     SecondOnce = 0xDE06,
@@ -105,7 +104,7 @@ impl<E> From<CallError<E>> for pmem_tx::Error {
             CallError::Restore(_) => Code::Restore,
             CallError::Driver(_) => Code::Driver,
             CallError::Busy => Code::Busy,
-            CallError::Damaged => Code::Damaged,
+            CallError::Forgotten => Code::Forgotten,
             CallError::SecondOnce => Code::SecondOnce,
         };
         pmem_tx::Error::Aborted(code as u16)

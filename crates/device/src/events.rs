@@ -19,10 +19,11 @@
 //! `told` by steps only; their difference is what no step knows yet.
 
 use crate::context::{Resolver, StagedContext, wide};
-use crate::error::Code;
+use crate::error::{CallError, Code};
 use crate::open::{Item, Numbers, sealed};
-use crate::set::{Attempt, Joined, Set};
-use core::cell::{Cell, RefCell};
+use crate::set::{Joined, Key, Set};
+use core::cell::Cell;
+use core::convert::Infallible;
 use core::marker::PhantomData;
 use nv_replay::Step;
 use nv_replay::nvmem::cross::type_hash;
@@ -58,8 +59,8 @@ pub enum Posted {
 /// The events of one source: an interrupt posts them, and steps handle them, in order.
 ///
 /// An interrupt and a thread share it in critical sections, for example as a
-/// `critical_section::Mutex<Events<…>>`. Then
-/// [`Devices::each`](crate::Devices::each) enters a section to call its `f` with it.
+/// `critical_section::Mutex<Events<…>>`. Then [`Devices::list`](crate::Devices::list) has it by
+/// [`within`](crate::within).
 pub struct Events<'m, const N: usize, M> {
     slots: Units<'m, M, N>,
     /// How many were lost, modulo 256.
@@ -71,10 +72,12 @@ pub struct Events<'m, const N: usize, M> {
     position: Cell<u8>,
     told: Cell<u8>,
     /// The same on the medium.
-    handled: RefCell<StagedContext<'m, Handled, M>>,
-    /// What the attempt makes of it.
+    handled: StagedContext<'m, Handled, M>,
+    /// What the running step makes of it. The same as the committed one where no step runs.
     staged: Cell<Handled>,
-    attempt: Cell<Attempt>,
+    /// The running step has changed it.
+    changed: Cell<bool>,
+    key: Cell<Key>,
 }
 
 /// Position, and losses that were told.
@@ -114,21 +117,20 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
         same.then_some(word & ((1 << Self::VALUE_BITS) - 1))
     }
 
-    /// What the attempt sees as handled.
-    fn current(&self, attempt: Attempt) -> Handled {
-        if self.attempt.get() == attempt {
-            self.staged.get()
-        } else {
-            [self.position.get(), self.told.get()]
-        }
+    fn set(&self, handled: Handled) {
+        self.staged.set(handled);
+        self.changed.set(true)
     }
 
-    fn set<T>(&self, set: &Set<T>, handled: Handled) {
-        if self.attempt.get() != set.attempt() {
-            self.attempt.set(set.attempt());
-            set.one_changed();
+    /// These events are used by a step of this set.
+    ///
+    /// **Errors**: [`CallError::Forgotten`].
+    fn enter_step<T>(&self, set: &Set<T>) -> Result<(), CallError<Infallible>> {
+        if set.has(self.key.get()) {
+            Ok(())
+        } else {
+            Err(CallError::Forgotten)
         }
-        self.staged.set(handled);
     }
 }
 
@@ -171,71 +173,87 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
     /// the same one.
     ///
     /// **Power loss**: happens with the step or not at all. **Cost**: when the step commits, two or
-    /// three stores for all events and losses that it has taken.
-    pub fn take<T>(&self, step: &Step<'_, '_, M, Set<T>>) -> Option<Event> {
-        let set = step.token();
-        let mut handled = self.current(set.attempt());
+    /// three stores for all events and losses that it has taken. **Errors**:
+    /// [`CallError::Forgotten`].
+    pub fn take<T>(
+        &self,
+        step: &Step<'_, '_, M, Set<T>>,
+    ) -> Result<Option<Event>, CallError<Infallible>> {
+        self.enter_step(step.token())?;
+        let mut handled = self.staged.get();
         let [number, _] = handled;
         if number == self.head.get() {
-            return None;
+            return Ok(None);
         }
-        let value = self.event(number)?;
+        let Some(value) = self.event(number) else {
+            return Ok(None);
+        };
         handled[0] = (number + 1) & NUMBERS;
-        self.set(set, handled);
+        self.set(handled);
         if planted!("nv-device/position-apart") {
-            let _ = self.handled.borrow_mut().put_settled(handled);
+            self.handled.put_settled(handled);
         }
-        Some(Event { value, number })
+        Ok(Some(Event { value, number }))
     }
 
     /// How many events were lost since a step has asked, because the ring was full. They came after
     /// those that were in the ring then.
     ///
-    /// **Power loss**, **Cost**: as for [`Events::take`]; no store if there were none.
-    pub fn lost<T>(&self, step: &Step<'_, '_, M, Set<T>>) -> u8 {
-        let set = step.token();
-        let [position, told] = self.current(set.attempt());
+    /// **Power loss**, **Cost**, **Errors**: as for [`Events::take`]; no store if there were none.
+    pub fn lost<T>(&self, step: &Step<'_, '_, M, Set<T>>) -> Result<u8, CallError<Infallible>> {
+        self.enter_step(step.token())?;
+        let [position, told] = self.staged.get();
         let now = self.lost.get();
         let lost = now.wrapping_sub(told);
         if lost > 0 {
-            self.set(set, [position, now]);
+            self.set([position, now]);
         }
-        lost
+        Ok(lost)
     }
 }
 
 impl<const N: usize, M: Model> Joined for Events<'_, N, M> {
-    fn stage(&self, attempt: Attempt, number: u32) -> Result<bool, Code> {
-        if self.attempt.get() != attempt {
-            return Ok(false);
-        }
-        let mut handled = self.handled.try_borrow_mut().map_err(|_| Code::Busy)?;
-        let done = handled.stage(number, self.staged.get());
-        done.map(|()| true).map_err(|_| Code::Damaged)
+    fn enter(&self, key: &mut Key) {
+        key.enter(&self.key, self.handled.address())
     }
 
-    fn revert(&self, attempt: Attempt, number: u32) {
-        if self.attempt.get() == attempt
-            && let Ok(mut handled) = self.handled.try_borrow_mut()
-        {
-            handled.revert(number)
+    #[inline(always)]
+    fn used(&self) -> u8 {
+        self.changed.get().into()
+    }
+
+    #[inline(always)]
+    fn stage(&self, number: u32) -> Result<(), Code> {
+        self.handled.stage(number, self.staged.get());
+        Ok(())
+    }
+
+    fn revert(&self) {
+        self.handled.revert()
+    }
+
+    #[inline(always)]
+    fn finish(&self) {
+        self.changed.set(false);
+        let staged = self.staged.get();
+        self.handled.settle(staged);
+        let [position, told] = staged;
+        self.position.set(position);
+        self.told.set(told);
+    }
+
+    fn fall_behind(&self) {
+        if self.changed.get() {
+            self.finish()
         }
     }
 
-    fn settle(&self, attempt: Attempt) {
-        if self.attempt.get() == attempt
-            && let Ok(mut handled) = self.handled.try_borrow_mut()
-        {
-            let [position, told] = self.staged.get();
-            handled.settle([position, told]);
-            self.position.set(position);
-            self.told.set(told);
-        }
+    fn show(&self) {}
+
+    fn undone(&self) {
+        self.changed.set(false);
+        self.staged.set(self.handled.value());
     }
-
-    fn follow(&self, _: Attempt) {}
-
-    fn undone(&self, _: Attempt) {}
 }
 
 impl<const N: usize> sealed::Sealed for Ring<N> {}
@@ -284,7 +302,7 @@ fn of<'m, const N: usize, M: Model>(
     losses: Units<'m, M, 1>,
     handled: StagedContext<'m, Handled, M>,
 ) -> Events<'m, N, M> {
-    let staged = *handled.value();
+    let staged = handled.value();
     let [position, told] = staged;
     Events {
         slots,
@@ -293,8 +311,9 @@ fn of<'m, const N: usize, M: Model>(
         lost: Cell::new(0),
         position: Cell::new(position),
         told: Cell::new(told),
-        handled: RefCell::new(handled),
+        handled,
         staged: Cell::new(staged),
-        attempt: Cell::new(Attempt::NONE),
+        changed: Cell::new(false),
+        key: Cell::new(Key::FREE),
     }
 }

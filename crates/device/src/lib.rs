@@ -25,5 +25,7 @@ pub use nv_replay;
 pub use nv_replay::nvmem;
 pub use open::{Committed, Item, Items, bytes, open};
 pub use restore::{Apply, ByValue, Call, Keyed, Once, Restore};
-pub use set::{Devices, Joined, Set};
+#[doc(hidden)]
+pub use set::Key;
+pub use set::{Devices, Joined, Members, Set, Within, within};
 pub use staged::StagedDevice;

@@ -89,7 +89,11 @@ impl<C: Plain + Copy, M: Model> Item<M> for Own<C> {
     type Initial = C;
     type Open<'m> = OwnContext<'m, C, M>;
     const BYTES: usize = OwnContext::<C, M>::BYTES;
-    const TYPE: u64 = type_hash::<C>("device context, own");
+    const TYPE: u64 = type_hash::<C>(if size_of::<C>() == 0 {
+        "device context, own, empty"
+    } else {
+        "device context, own"
+    });
     fn format<'m>(region: Region<'m, M>, initial: C) -> Option<Self::Open<'m>> {
         OwnContext::format(region, initial)
     }
@@ -103,7 +107,11 @@ impl<C: Plain + Copy, M: Model> Item<M> for Staged<C> {
     type Initial = C;
     type Open<'m> = StagedContext<'m, C, M>;
     const BYTES: usize = StagedContext::<C, M>::BYTES;
-    const TYPE: u64 = type_hash::<C>("device context, staged");
+    const TYPE: u64 = type_hash::<C>(if size_of::<C>() == 0 {
+        "device context, staged, empty"
+    } else {
+        "device context, staged"
+    });
     fn format<'m>(region: Region<'m, M>, initial: C) -> Option<Self::Open<'m>> {
         StagedContext::format(region, initial)
     }

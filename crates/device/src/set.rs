@@ -9,12 +9,19 @@
 //!                       1 stage each changed       forget the changes; a driver that has acted
 //!                         context with n           is taken out
 //!                       2 commit.store()   <-- commits the step, its data and all contexts
-//!                       3 settle each
-//!                       4 each device follows its context
+//!                       3 settle each, and the device follows its context
 //!
 //! cut before 2: the next open reverts what is staged; the devices are restored from before
 //! cut after 2:  the next open settles it; the devices are restored to what is committed
 //! ```
+//!
+//! The list of devices has a static type, so the compiler makes one function of all of this. If a
+//! driver unwinds while it follows, the other contexts are settled, and their devices follow when
+//! they are used next.
+//!
+//! A device belongs to the first set that has listed it, from then on. Its key is the address of a
+//! context of the set's, on the medium, which no other set has. So a step cannot change a device
+//! that its commit would not find.
 
 use crate::error::Code;
 use core::cell::Cell;
@@ -23,90 +30,336 @@ use nv_replay::nvmem::{Model, planted};
 use nv_replay::{Commit, Committed, Error, Token};
 
 /// The devices of a program: names each of them once.
+///
+/// ```
+/// use nv_device::{Devices, Events, Members, Restore, StagedDevice};
+/// # use nv_device::nvmem::Model;
+/// struct Node<'m, T: Restore, M> {
+///     thermometer: StagedDevice<'m, T, M>,
+///     buttons: Events<'m, 8, M>,
+/// }
+/// impl<T: Restore, M: Model> Devices for Node<'_, T, M> {
+///     fn list(&self) -> impl Members {
+///         (&self.thermometer, &self.buttons)
+///     }
+/// }
+/// ```
 pub trait Devices {
-    /// Calls `f` with each [`StagedDevice`](crate::StagedDevice) and each
-    /// [`Events`](crate::Events). A step that changes one that is left out here fails with
-    /// [`Code::Forgotten`].
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined));
-}
-
-/// One run of a step's body, of one set.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempt {
-    /// The address of the set: a device may be in several.
-    set: usize,
-    number: u32,
-}
-
-impl Attempt {
-    /// No step runs.
-    pub(crate) const NONE: Attempt = Attempt { set: 0, number: 0 };
+    /// The devices, the same ones each time: a reference to one [`StagedDevice`], to [`Events`], or
+    /// a tuple of up to 8 of these, or of tuples. They follow their contexts in this order.
+    ///
+    /// A step that uses one that is left out here fails with [`Code::Forgotten`].
+    ///
+    /// [`StagedDevice`]: crate::StagedDevice
+    /// [`Events`]: crate::Events
+    fn list(&self) -> impl Members;
 }
 
 /// A part of a step's commit: a device, or events.
 pub trait Joined {
-    /// Stages what has changed in this attempt. Returns whether anything has; an error means that
-    /// the stored context is damaged.
+    /// Enters a set. Its key is given, or made here.
     #[doc(hidden)]
-    fn stage(&self, attempt: Attempt, number: u32) -> Result<bool, Code>;
+    fn enter(&self, key: &mut Key);
+    /// What the step has done with it; 0 for nothing.
+    #[doc(hidden)]
+    fn used(&self) -> u8;
+    /// Stages what has changed.
+    #[doc(hidden)]
+    fn stage(&self, number: u32) -> Result<(), Code>;
     /// Undoes what `stage` has stored.
     #[doc(hidden)]
-    fn revert(&self, attempt: Attempt, number: u32);
-    /// The step has committed.
+    fn revert(&self);
+    /// The step has committed: settles the context. Then brings the device to it, if that has
+    /// changed.
     #[doc(hidden)]
-    fn settle(&self, attempt: Attempt);
-    /// Brings the device to its committed context, if it has changed.
+    fn finish(&self);
+    /// The step has committed: settles the context, unless `finish` has. The device does not follow
+    /// now.
     #[doc(hidden)]
-    fn follow(&self, attempt: Attempt);
-    /// Forgets what has changed in this attempt.
+    fn fall_behind(&self);
+    /// For a planted bug: brings the device to the context that is not committed yet.
     #[doc(hidden)]
-    fn undone(&self, attempt: Attempt);
+    fn show(&self);
+    /// Forgets what has changed.
+    #[doc(hidden)]
+    fn undone(&self);
+}
+
+/// Which set a device is in.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key(usize);
+
+impl Key {
+    /// Of a device that is in no set. Addresses on the medium are multiples of 8.
+    pub(crate) const FREE: Key = Key(0);
+    /// Of a set that has no device.
+    const EMPTY: Key = Key(2);
+
+    /// Enters a device into the set of this key, whose first one may make the key of its address.
+    pub(crate) fn enter(&mut self, of: &Cell<Key>, address: usize) {
+        if of.get() != Key::FREE {
+            return;
+        }
+        if *self == Key::EMPTY {
+            *self = Key(address);
+        }
+        of.set(*self)
+    }
+
+    /// A call of the device runs: then it is in no set.
+    #[inline(always)]
+    pub(crate) fn in_call(self) -> Key {
+        Key(self.0 | 1)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_in_call(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
+/// A list of devices. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of devices",
+    label = "not a list of devices",
+    note = "a list is a reference to a `StagedDevice` or to `Events`, or a tuple of up to 8 of them"
+)]
+pub trait Members: sealed::Sealed {
+    /// What the step has done with each; it is in registers.
+    #[doc(hidden)]
+    type Used: Copy;
+    #[doc(hidden)]
+    fn enter(&self, key: &mut Key);
+    #[doc(hidden)]
+    fn used(&self) -> Self::Used;
+    /// Stages what was used.
+    #[doc(hidden)]
+    fn stage(&self, used: Self::Used, number: u32) -> Result<(), Code>;
+    /// Undoes what is staged, and forgets it.
+    #[doc(hidden)]
+    fn abandon(&self, used: Self::Used);
+    /// Settles what was used, and has the devices follow.
+    #[doc(hidden)]
+    fn finish(&self, used: Self::Used);
+    /// Settles what is not settled yet, and has no device follow.
+    #[doc(hidden)]
+    fn fall_behind(&self);
+    /// For a planted bug: has the devices follow.
+    #[doc(hidden)]
+    fn show(&self);
+    #[doc(hidden)]
+    fn undone(&self);
+}
+
+/// Lends a device.
+trait Lend {
+    type Device: Joined;
+    fn lend<O>(&self, f: impl FnOnce(&Self::Device) -> O) -> Option<O>;
+}
+
+impl<J: Joined> Lend for &J {
+    type Device = J;
+    #[inline(always)]
+    fn lend<O>(&self, f: impl FnOnce(&J) -> O) -> Option<O> {
+        Some(f(self))
+    }
+}
+
+/// A device that is shared with an interrupt: see [`within`].
+pub struct Within<J, F> {
+    lend: F,
+    _device: core::marker::PhantomData<fn(&J)>,
+}
+
+/// A member of a list that an interrupt uses, too: events in a `Mutex`. `lend` calls what it gets
+/// with the device, once, in a critical section.
+///
+/// ```
+/// # use core::cell::RefCell;
+/// use nv_device::{Devices, Events, Members, within};
+/// # use nv_device::nvmem::Model;
+/// # struct Mutex<T>(RefCell<T>);
+/// # impl<T> Mutex<T> { fn lock<O>(&self, f: impl FnOnce(&T) -> O) -> O { f(&self.0.borrow()) } }
+/// struct Node<'m, M> {
+///     buttons: Mutex<Events<'m, 8, M>>,
+/// }
+/// impl<M: Model> Devices for Node<'_, M> {
+///     fn list(&self) -> impl Members {
+///         within(|f| self.buttons.lock(f))
+///     }
+/// }
+/// ```
+pub fn within<J: Joined, F: Fn(&mut dyn FnMut(&J))>(lend: F) -> Within<J, F> {
+    Within {
+        lend,
+        _device: core::marker::PhantomData,
+    }
+}
+
+impl<J: Joined, F: Fn(&mut dyn FnMut(&J))> Lend for Within<J, F> {
+    type Device = J;
+    fn lend<O>(&self, f: impl FnOnce(&J) -> O) -> Option<O> {
+        let (mut f, mut o) = (Some(f), None);
+        (self.lend)(&mut |device| {
+            if let Some(f) = f.take() {
+                o = Some(f(device))
+            }
+        });
+        o
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! one_member {
+    ($t:ty where $($generic:tt)*) => {
+        impl<$($generic)*> sealed::Sealed for $t {}
+        impl<$($generic)*> Members for $t {
+            type Used = u8;
+            fn enter(&self, key: &mut Key) {
+                self.lend(|device| device.enter(key));
+            }
+            #[inline(always)]
+            fn used(&self) -> u8 {
+                self.lend(|device| device.used()).unwrap_or(0)
+            }
+            #[inline(always)]
+            fn stage(&self, used: u8, number: u32) -> Result<(), Code> {
+                if used == 0 {
+                    return Ok(());
+                }
+                self.lend(|device| device.stage(number)).unwrap_or(Ok(()))
+            }
+            fn abandon(&self, used: u8) {
+                if used == 0 {
+                    return;
+                }
+                self.lend(|device| {
+                    // The record of an error commits the same number.
+                    if !planted!("nv-device/join-does-not-abandon") {
+                        device.revert();
+                    }
+                    device.undone()
+                });
+            }
+            #[inline(always)]
+            fn finish(&self, used: u8) {
+                if used == 0 {
+                    return;
+                }
+                self.lend(|device| device.finish());
+            }
+            fn fall_behind(&self) {
+                self.lend(|device| device.fall_behind());
+            }
+            fn show(&self) {
+                self.lend(|device| device.show());
+            }
+            fn undone(&self) {
+                self.lend(|device| device.undone());
+            }
+        }
+    };
+}
+one_member!(&J where J: Joined);
+one_member!(Within<J, F> where J: Joined, F: Fn(&mut dyn FnMut(&J)));
+
+macro_rules! members {
+    ($($t:ident $v:ident $u:ident),+) => {
+        impl<$($t: Members),+> sealed::Sealed for ($($t,)+) {}
+        impl<$($t: Members),+> Members for ($($t,)+) {
+            type Used = ($($t::Used,)+);
+            fn enter(&self, key: &mut Key) {
+                let ($($v,)+) = self;
+                $($v.enter(key);)+
+            }
+            #[inline(always)]
+            fn used(&self) -> Self::Used {
+                let ($($v,)+) = self;
+                ($($v.used(),)+)
+            }
+            #[inline(always)]
+            fn stage(&self, ($($u,)+): Self::Used, number: u32) -> Result<(), Code> {
+                let ($($v,)+) = self;
+                $($v.stage($u, number)?;)+
+                Ok(())
+            }
+            fn abandon(&self, ($($u,)+): Self::Used) {
+                let ($($v,)+) = self;
+                $($v.abandon($u);)+
+            }
+            #[inline(always)]
+            fn finish(&self, ($($u,)+): Self::Used) {
+                let ($($v,)+) = self;
+                $($v.finish($u);)+
+            }
+            fn fall_behind(&self) {
+                let ($($v,)+) = self;
+                $($v.fall_behind();)+
+            }
+            fn show(&self) {
+                let ($($v,)+) = self;
+                $($v.show();)+
+            }
+            fn undone(&self) {
+                let ($($v,)+) = self;
+                $($v.undone();)+
+            }
+        }
+    };
+}
+members!(A a ua);
+members!(A a ua, B b ub);
+members!(A a ua, B b ub, C c uc);
+members!(A a ua, B b ub, C c uc, D d ud);
+members!(A a ua, B b ub, C c uc, D d ud, E e ue);
+members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf);
+members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug);
+members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug, H h uh);
+
+/// A commit of devices that has begun. If this is dropped, it has failed, or a driver has unwound.
+struct Joining<L: Members> {
+    list: L,
+    used: L::Used,
+    stored: bool,
+}
+
+impl<L: Members> Drop for Joining<L> {
+    fn drop(&mut self) {
+        if self.stored {
+            self.list.fall_behind()
+        } else {
+            self.list.abandon(self.used)
+        }
+    }
 }
 
 /// The token that takes a program's devices into its steps: `rt.step_with(&set, …)`.
 ///
-/// It dereferences to the devices. In a step's body they are `step.token()`.
+/// It dereferences to the devices. In a step's body they are `step.token()`. A device belongs to
+/// the first set that it is in.
 pub struct Set<T> {
     devices: T,
-    /// The number of the running attempt of a step; others are over.
-    number: Cell<u32>,
-    /// How many devices have changed in it.
-    changed: Cell<u32>,
+    key: Key,
 }
 
 impl<T: Devices> Set<T> {
     /// Devices as a token.
     pub fn new(devices: T) -> Self {
-        Set {
-            devices,
-            number: Cell::new(1),
-            changed: Cell::new(0),
-        }
+        let mut key = Key::EMPTY;
+        devices.list().enter(&mut key);
+        Set { devices, key }
     }
 }
 
 impl<T> Set<T> {
+    /// Whether a device of this key is in the set, and no call of it runs.
     #[inline(always)]
-    pub(crate) fn attempt(&self) -> Attempt {
-        Attempt {
-            set: core::ptr::from_ref(self).addr(),
-            number: self.number.get(),
-        }
-    }
-
-    /// One more device has changed in this attempt.
-    #[inline(always)]
-    pub(crate) fn one_changed(&self) {
-        self.changed.set(self.changed.get() + 1)
-    }
-
-    /// The attempt is over. Returns it.
-    fn over(&self) -> Attempt {
-        let attempt = self.attempt();
-        self.number.set(attempt.number.wrapping_add(1));
-        self.changed.set(0);
-        attempt
+    pub(crate) fn has(&self, key: Key) -> bool {
+        self.key == key
     }
 }
 
@@ -118,55 +371,26 @@ impl<T> Deref for Set<T> {
 }
 
 impl<T: Devices, M: Model> Token<M> for Set<T> {
+    #[inline(always)]
     fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
-        let devices = &self.devices;
-        let changed = self.changed.get();
-        let attempt = self.over();
-        if changed == 0 {
-            return Ok(commit.store());
-        }
+        let list = self.devices.list();
+        let used = list.used();
         if planted!("nv-device/output-before-commit") {
-            devices.each(&mut |d| d.follow(attempt));
+            list.show();
         }
         let number = commit.number();
-        let (mut staged, mut failed) = (0, None);
-        devices.each(&mut |d| match d.stage(attempt, number) {
-            Ok(true) => staged += 1,
-            Ok(false) => {}
-            Err(code) => failed = Some(code),
-        });
-        if staged != changed {
-            failed = failed.or(Some(Code::Forgotten));
-        }
-        if let Some(code) = failed {
-            // The record of this error commits the same number.
-            devices.each(&mut |d| {
-                if !planted!("nv-device/join-does-not-abandon") {
-                    d.revert(attempt, number);
-                }
-                d.undone(attempt);
-            });
-            return Err(Error::Aborted(code as u16));
-        }
+        let stored = false;
+        let mut joining = Joining { list, used, stored };
+        let staged = joining.list.stage(used, number);
+        staged.map_err(|code| Error::Aborted(code as u16))?;
         let done = commit.store();
-        if changed == 1 {
-            devices.each(&mut |d| {
-                d.settle(attempt);
-                d.follow(attempt);
-            });
-        } else {
-            // All are settled before a driver can unwind.
-            devices.each(&mut |d| d.settle(attempt));
-            devices.each(&mut |d| d.follow(attempt));
-        }
+        joining.stored = true;
+        joining.list.finish(used);
+        core::mem::forget(joining);
         Ok(done)
     }
 
     fn undone(&self) {
-        let changed = self.changed.get();
-        let attempt = self.over();
-        if changed > 0 {
-            self.devices.each(&mut |d| d.undone(attempt))
-        }
+        self.devices.list().undone()
     }
 }

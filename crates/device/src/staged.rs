@@ -4,11 +4,11 @@ use crate::context::StagedContext;
 use crate::device::keyed;
 use crate::error::{CallError, Code};
 use crate::restore::{Call, Keyed, Once, Restore};
-use crate::set::{Attempt, Joined, Set};
+use crate::set::{Joined, Key, Set};
 use crate::slot::Slot;
-use core::cell::RefCell;
+use core::cell::Cell;
 use nv_replay::Step;
-use nv_replay::nvmem::{Model, planted};
+use nv_replay::nvmem::{Exclusive, Model, planted};
 
 /// A device whose context commits with the program's step: context, result and the program's data
 /// change together, or none of them does. It belongs to a [`Set`].
@@ -18,45 +18,34 @@ use nv_replay::nvmem::{Model, planted};
 /// [`once`](StagedDevice::once) act at once, before the commit. Each output of a program chooses.
 /// After an undone step, a device that has acted is built again from its committed context.
 pub struct StagedDevice<'m, D: Restore, M> {
-    inner: RefCell<Inner<'m, D, M>>,
-}
-
-struct Inner<'m, D: Restore, M> {
     context: StagedContext<'m, D::Context, M>,
-    slot: Slot<D, D::Parts>,
-    /// What the running step makes of the context, if `attempt` is its attempt.
-    staged: D::Context,
-    /// The attempt that has changed the context.
-    attempt: Attempt,
-    /// The attempt in which a call was to happen exactly once.
-    once: Attempt,
-    /// The context of this attempt waits for its commit to be applied.
-    waits: bool,
-    /// The device has acted in this attempt, so it may differ from what is committed.
-    acted: bool,
+    /// What the running step makes of the context. The same as the committed one where no step
+    /// runs.
+    staged: Cell<D::Context>,
+    /// Its set; while a call runs, no set's.
+    key: Cell<Key>,
     /// The driver that is built does not follow the committed context yet.
-    behind: bool,
+    behind: Cell<bool>,
+    /// The marks say what the running step has done with the device.
+    slot: Exclusive<Slot<D, D::Parts>>,
 }
 
-impl<D: Restore, M: Model> Inner<'_, D, M> {
-    /// The context as the attempt sees it.
-    fn current(&self, attempt: Attempt) -> D::Context {
-        if self.attempt == attempt && attempt != Attempt::NONE {
-            self.staged
-        } else {
-            *self.context.value()
-        }
-    }
+/// The context waits for its commit to be applied.
+const WAITS: u8 = 1;
+/// The device has acted, so it may differ from what is committed.
+const ACTED: u8 = 2;
+/// A call was to happen exactly once.
+const ONCE: u8 = 4;
 
-    /// The step of this attempt makes `context` of it.
-    #[inline(always)]
-    fn set<T>(&mut self, set: &Set<T>, context: D::Context) {
-        if self.attempt != set.attempt() {
-            self.attempt = set.attempt();
-            (self.waits, self.acted) = (false, false);
-            set.one_changed();
-        }
-        self.staged = context;
+/// While a call runs, the device is in no set.
+struct InCall<'a> {
+    key: &'a Cell<Key>,
+    before: Key,
+}
+
+impl Drop for InCall<'_> {
+    fn drop(&mut self) {
+        self.key.set(self.before)
     }
 }
 
@@ -64,16 +53,11 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     /// A device whose driver is built when it is used for the first time.
     pub fn new(context: StagedContext<'m, D::Context, M>, parts: D::Parts) -> Self {
         StagedDevice {
-            inner: RefCell::new(Inner {
-                staged: *context.value(),
-                context,
-                slot: Slot::new(parts),
-                attempt: Attempt::NONE,
-                once: Attempt::NONE,
-                waits: false,
-                acted: false,
-                behind: false,
-            }),
+            staged: Cell::new(context.value()),
+            context,
+            key: Cell::new(Key::FREE),
+            behind: Cell::new(false),
+            slot: Exclusive::new(Slot::new(parts)),
         }
     }
 
@@ -86,15 +70,16 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         parts: D::Parts,
     ) -> Result<Self, CallError<D::Error>> {
         let mut device = StagedDevice::new(context, parts);
-        let inner = device.inner.get_mut();
-        inner.slot.eager = true;
-        inner.slot.build(inner.context.value())?;
+        let committed = device.context.value();
+        let slot = device.slot.get_mut();
+        slot.eager = true;
+        slot.build(&committed)?;
         Ok(device)
     }
 
     /// The committed context; `None` while a call of this device runs.
     pub fn context(&self) -> Option<D::Context> {
-        Some(*self.inner.try_borrow().ok()?.context.value())
+        (!self.key.get().is_in_call()).then(|| self.context.value())
     }
 
     /// Uses the driver without a change of its context, in a step or outside: to read a sensor, or
@@ -107,11 +92,31 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         &self,
         f: impl FnOnce(&mut D, &D::Context) -> Result<O, D::Error>,
     ) -> Result<O, CallError<D::Error>> {
-        self.run(Attempt::NONE, |call| {
+        self.run(self.context.value(), |call| {
             let (driver, context) = call.parts();
             f(driver, context)
         })
         .map(|(o, _)| o)
+    }
+
+    /// The device is used by a step of this set.
+    ///
+    /// **Errors**: [`CallError::Forgotten`], [`CallError::Busy`].
+    #[inline(always)]
+    fn enter_step<T>(&self, set: &Set<T>) -> Result<(), CallError<D::Error>> {
+        if !set.has(self.key.get()) {
+            return Err(self.refused());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refused(&self) -> CallError<D::Error> {
+        if self.key.get().is_in_call() {
+            CallError::Busy
+        } else {
+            CallError::Forgotten
+        }
     }
 
     /// Changes the context with the commit of the step. The device follows after it: the outside
@@ -119,7 +124,7 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     ///
     /// **Power loss**: happens with the step or not at all. **Cost**: when the step commits, one
     /// store if the context is one byte and units have 32 bits, else one for each unit and one; and
-    /// one that settles it. **Errors**: [`CallError::Busy`].
+    /// one that settles it. **Errors**: [`CallError::Busy`], [`CallError::Forgotten`].
     #[inline(always)]
     pub fn change<T>(
         &self,
@@ -127,11 +132,11 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         change: impl FnOnce(&mut D::Context),
     ) -> Result<(), CallError<D::Error>> {
         let set = step.token();
-        let mut inner = self.inner.try_borrow_mut().map_err(|_| CallError::Busy)?;
-        let mut context = inner.current(set.attempt());
+        self.enter_step(set)?;
+        let mut context = self.staged.get();
         change(&mut context);
-        inner.set(set, context);
-        inner.waits = true;
+        self.staged.set(context);
+        self.slot.mark(WAITS);
         Ok(())
     }
 
@@ -150,14 +155,13 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         body: impl FnOnce(&mut Call<'_, D, D::Context>) -> Result<O, D::Error>,
     ) -> Result<O, CallError<D::Error>> {
         let set = step.token();
-        let done = self.run(set.attempt(), body);
-        let (o, changed) = done?;
+        self.enter_step(set)?;
+        let (o, changed) = self.run(self.staged.get(), body)?;
         if let Some(context) = changed {
-            let mut inner = self.inner.try_borrow_mut().map_err(|_| CallError::Busy)?;
-            inner.set(set, context);
-            inner.acted = true;
+            self.staged.set(context);
+            self.slot.mark(ACTED);
             if planted!("nv-device/nested-call-saves") {
-                let _ = inner.context.put_settled(context);
+                self.context.put_settled(context);
             }
         }
         Ok(o)
@@ -177,13 +181,12 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     where
         D: Keyed,
     {
-        let attempt = step.token().attempt();
-        let mut inner = self.inner.try_borrow_mut().map_err(|_| CallError::Busy)?;
-        if inner.once == attempt && !planted!("nv-device/two-once-in-a-step") {
+        let set = step.token();
+        self.enter_step(set)?;
+        if self.slot.marks() & ONCE != 0 && !planted!("nv-device/two-once-in-a-step") {
             return Err(CallError::SecondOnce);
         }
-        inner.once = attempt;
-        drop(inner);
+        self.slot.mark(ONCE);
         self.at_least_once(step, |call| keyed(call, body))
     }
 
@@ -192,93 +195,124 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     #[inline(always)]
     fn run<O>(
         &self,
-        attempt: Attempt,
+        mut context: D::Context,
         body: impl FnOnce(&mut Call<'_, D, D::Context>) -> Result<O, D::Error>,
     ) -> Result<(O, Option<D::Context>), CallError<D::Error>> {
-        let mut inner = self.inner.try_borrow_mut().map_err(|_| CallError::Busy)?;
-        let inner = &mut *inner;
-        let mut context = inner.current(attempt);
-        let mut from = *inner.context.value();
-        if planted!("nv-device/restored-from-staged") {
-            from = inner.staged;
-        }
-        if inner.behind {
-            inner.slot.take_out(D::release);
-            inner.behind = false;
-        }
-        inner.slot.build(&from)?;
-        let mut in_use = inner.slot.enter(D::release);
-        let driver = in_use.driver().ok_or(CallError::Busy)?;
-        let mut call = Call::new(driver, &mut context);
-        let done = body(&mut call);
-        let changed = call.changed();
-        match done {
-            Ok(o) => {
-                in_use.succeeded();
-                Ok((o, changed.then_some(context)))
+        let before = self.key.get();
+        let lent = self.slot.lend(|slot| {
+            self.key.set(before.in_call());
+            let _in_call = InCall {
+                key: &self.key,
+                before,
+            };
+            let committed = self.context.value();
+            let mut from = committed;
+            if planted!("nv-device/restored-from-staged") {
+                from = self.staged.get();
             }
-            Err(e) => {
-                drop(in_use);
-                if inner.attempt == attempt {
-                    // If the step goes on, the device follows its context after the commit.
-                    (inner.acted, inner.waits) = (false, true);
+            if self.behind.take() {
+                slot.take_out(D::release);
+            }
+            slot.build(&from)?;
+            let mut in_use = slot.enter(D::release);
+            let driver = in_use.driver().ok_or(CallError::Busy)?;
+            let mut call = Call::new(driver, &mut context);
+            let done = body(&mut call);
+            let changed = call.changed();
+            match done {
+                Ok(o) => {
+                    in_use.succeeded();
+                    Ok((o, changed.then_some(context)))
                 }
-                inner.slot.rebuild(inner.context.value());
-                Err(CallError::Driver(e))
+                Err(e) => {
+                    drop(in_use);
+                    slot.rebuild(&committed);
+                    Err(CallError::Driver(e))
+                }
             }
+        });
+        let done = lent.unwrap_or(Err(CallError::Busy));
+        if let Err(CallError::Driver(_)) = done
+            && self.slot.marks() != 0
+        {
+            // If the step goes on, the device follows its context after the commit.
+            self.slot.keep_marks(!ACTED);
+            self.slot.mark(WAITS)
         }
+        done
     }
 }
 
 impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
-    fn stage(&self, attempt: Attempt, number: u32) -> Result<bool, Code> {
-        let mut inner = self.inner.try_borrow_mut().map_err(|_| Code::Busy)?;
-        if inner.attempt != attempt {
-            return Ok(false);
-        }
-        let staged = inner.staged;
-        let done = inner.context.stage(number, staged);
-        done.map(|()| true).map_err(|_| Code::Damaged)
+    fn enter(&self, key: &mut Key) {
+        key.enter(&self.key, self.context.address())
     }
 
-    fn revert(&self, attempt: Attempt, number: u32) {
-        if let Ok(mut inner) = self.inner.try_borrow_mut()
-            && inner.attempt == attempt
-        {
-            inner.context.revert(number)
+    #[inline(always)]
+    fn used(&self) -> u8 {
+        self.slot.marks()
+    }
+
+    #[inline(always)]
+    fn stage(&self, number: u32) -> Result<(), Code> {
+        self.context.stage(number, self.staged.get());
+        Ok(())
+    }
+
+    fn revert(&self) {
+        self.context.revert()
+    }
+
+    #[inline(always)]
+    fn finish(&self) {
+        let staged = self.staged.get();
+        self.context.settle(staged);
+        // If it fails, the driver is out, and the next use builds it.
+        let follow = |slot: &mut Slot<D, D::Parts>| drop(slot.follow(&staged));
+        if self.slot.lend_marked(WAITS, follow).is_none() {
+            self.finish_slowly()
         }
     }
 
-    fn settle(&self, attempt: Attempt) {
-        if let Ok(mut inner) = self.inner.try_borrow_mut()
-            && inner.attempt == attempt
-        {
-            let staged = inner.staged;
-            inner.behind = inner.waits;
-            inner.context.settle(staged)
+    fn fall_behind(&self) {
+        // A device that has finished has no marks any more.
+        let used = self.slot.marks();
+        if used & (WAITS | ACTED | ONCE) != 0 {
+            self.context.settle(self.staged.get());
+            self.behind.set(self.behind.get() || used & WAITS != 0);
+            self.slot.keep_marks(0)
         }
     }
 
-    fn follow(&self, attempt: Attempt) {
-        let Ok(mut inner) = self.inner.try_borrow_mut() else {
+    fn show(&self) {
+        let staged = self.staged.get();
+        self.slot.lend(|slot| drop(slot.follow(&staged)));
+    }
+
+    fn undone(&self) {
+        let used = self.slot.marks();
+        self.staged.set(self.context.value());
+        self.slot.keep_marks(0);
+        if used & ACTED == 0 || planted!("nv-device/undone-step-stays") {
             return;
-        };
-        let inner = &mut *inner;
-        if inner.attempt == attempt && inner.waits {
-            // If it fails, the driver is out, and the next use builds it.
-            let _ = inner.slot.follow(&inner.staged);
-            inner.behind = false;
+        }
+        let committed = self.context.value();
+        if self.slot.lend(|slot| slot.rebuild(&committed)).is_none() {
+            self.behind.set(true)
         }
     }
+}
 
-    fn undone(&self, attempt: Attempt) {
-        let Ok(mut inner) = self.inner.try_borrow_mut() else {
-            return;
-        };
-        let inner = &mut *inner;
-        if inner.attempt == attempt && inner.acted && !planted!("nv-device/undone-step-stays") {
-            inner.attempt = Attempt::NONE;
-            inner.slot.rebuild(inner.context.value())
+impl<D: Restore, M: Model> StagedDevice<'_, D, M> {
+    /// Follows a step that has made calls, too, or during one.
+    #[cold]
+    #[inline(never)]
+    fn finish_slowly(&self) {
+        let waits = self.slot.marks() & WAITS != 0;
+        self.slot.keep_marks(0);
+        let staged = self.staged.get();
+        if waits && self.slot.lend(|slot| drop(slot.follow(&staged))).is_none() {
+            self.behind.set(true)
         }
     }
 }

@@ -10,7 +10,7 @@ use nv_device::nv_replay::{Config, Options, Replay};
 use nv_device::nvmem::instrument::{Observer, observe};
 use nv_device::nvmem::{InOrder16, InOrder32, Model, Persist, Region};
 use nv_device::{
-    Apply, AsyncDevice, AsyncRestore, CallError, Committed, Device, Devices, Events, Joined, Own,
+    Apply, AsyncDevice, AsyncRestore, CallError, Committed, Device, Devices, Events, Members, Own,
     Posted, Restore, Ring, Set, Staged, StagedDevice, open,
 };
 
@@ -174,10 +174,8 @@ struct Devs<'m, M> {
     ring: Events<'m, 4, M>,
 }
 impl<M: Model> Devices for Devs<'_, M> {
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.small);
-        f(&self.large);
-        f(&self.ring);
+    fn list(&self) -> impl Members {
+        (&self.small, &self.large, &self.ring)
     }
 }
 
@@ -243,7 +241,7 @@ fn costs<M: Model<Unit: nv_device::nv_replay::pmem_tx::Width>>() -> [usize; 8] {
     let post = stores(|| assert_eq!(set.ring.post(7), Posted::Stored));
     let handled = stores(|| {
         let done = rt.step_with(&set, (), |step, _, ()| {
-            step.token().ring.take(step);
+            step.token().ring.take(step)?;
             Ok(())
         });
         done.map_err(|e| e.error).unwrap()

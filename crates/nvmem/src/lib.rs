@@ -21,6 +21,7 @@ pub mod crc;
 pub mod cross;
 pub mod describe;
 pub mod device;
+mod exclusive;
 mod faithful;
 pub mod fields;
 pub mod inspect;
@@ -45,12 +46,14 @@ pub mod sequence;
 pub mod superblock;
 pub mod tagged;
 mod units;
+mod versions;
 
 #[cfg(feature = "postcard")]
 pub use self::postcard::Postcard;
 pub use bounded::{CapacityError, List, Text};
 pub use describe::fingerprint;
 pub use device::Medium;
+pub use exclusive::Exclusive;
 pub use faithful::{Faithful, Trusted};
 pub use layout::{Layout, LayoutMismatch};
 pub use level::WearLevelled;
@@ -63,3 +66,4 @@ pub use record::{Record, RecordError};
 pub use region::{OpenFailure, Region, RegionError};
 pub use superblock::Superblock;
 pub use units::Units;
+pub use versions::{Version, Versions};

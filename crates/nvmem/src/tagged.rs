@@ -754,7 +754,7 @@ pub struct Cells<'m, M, T, F = Widths> {
 }
 
 /// Bytes from a version of a cell to the next.
-const fn stride<M: Model, T>() -> usize {
+pub(crate) const fn stride<M: Model, T>() -> usize {
     const {
         assert!(
             align_of::<T>() <= Region::<InAnyModel>::ALIGN,

@@ -342,7 +342,7 @@ impl<S: System> State<'_, S> {
         }
         let holds = |(object, o): (u8, &crate::ram::Object)| {
             let its = o.kind == Kind::Mutex && usize::from(o.taken) == t + 1;
-            its && (parked || c.hold(object).is_some())
+            its && (parked || c.hold(object).is_some()) && !self.is_deleted(object)
         };
         if (0..).zip(self.ram.objects()).any(holds) {
             return Err(abort(code::REFUSED));

@@ -71,7 +71,8 @@ pub mod code {
     pub const PARKED: u16 = 0xff06;
     /// The thread that was joined was [aborted](crate::ThreadId::abort).
     pub const ABORTED: u16 = 0xff07;
-    /// A thread that holds a mutex, or runs, cannot be aborted; no priority is above 252.
+    /// A thread that holds a mutex, or runs, cannot be aborted; a mutex that a thread has cannot be
+    /// [deleted](crate::Places::delete); no priority is above 252.
     pub const REFUSED: u16 = 0xff08;
     /// The object was [deleted](crate::Places::delete), or was never made.
     pub const DELETED: u16 = 0xff09;

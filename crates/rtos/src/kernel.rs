@@ -22,6 +22,7 @@
 //! RAM from all words.
 
 use crate::error::{OpenError, code};
+use crate::locks::asks_for_holders;
 use crate::places::has_places;
 use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
@@ -61,6 +62,9 @@ pub(crate) struct State<'m, S: System> {
     pub base: u64,
     stored: u64,
 }
+
+/// There is more to do for an operation than is done for most.
+const MORE: u16 = 0x100;
 
 /// How the work before a commit store ended.
 enum Staged {
@@ -247,6 +251,9 @@ impl<S: System> State<'_, S> {
         }
         let claimed = self.object(object).map_or(0, |o| o.taken);
         let again = claimed & now_set;
+        if again == 0 {
+            return;
+        }
         for c in self.ram.threads_mut() {
             let mine = c.operations().filter(|o| o.object == object);
             mine.for_each(|o| o.minus &= !again);
@@ -388,7 +395,7 @@ impl<S: System> State<'_, S> {
 
     /// Notes that a thread holds a mutex, or is to. Whether it held it before.
     #[inline]
-    fn hold(&mut self, t: usize, object: u8) -> Result<bool, pmem_tx::Error> {
+    pub fn hold(&mut self, t: usize, object: u8) -> Result<bool, pmem_tx::Error> {
         let c = self.control(t);
         let again = c.held != 0 && c.hold(object).is_some();
         let h = c.holds.get_mut(usize::from(c.held));
@@ -568,60 +575,70 @@ impl<S: System> State<'_, S> {
     /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
     #[inline(always)]
     fn apply(&mut self, t: usize, stamp: Stamp) -> bool {
-        let (threads, objects, slots) = self.ram.parts();
-        let Some(c) = threads.get_mut(t) else {
-            return false;
-        };
-        let len = usize::from(core::mem::take(&mut c.len));
-        let (mut waiters, mut more) = (0, false);
-        for operation in c.operations.get(..len).unwrap_or_default() {
-            let &Operation {
-                object,
-                plus,
-                minus,
-            } = operation;
-            let Some(o) = objects.get_mut(usize::from(object)) else {
-                more = true;
-                continue;
+        let len = core::mem::take(&mut self.control(t).len);
+        let mut found = 0;
+        for i in 0..usize::from(len) {
+            let Some(&operation) = self.control(t).operations.get(i) else {
+                break;
             };
-            let mut word = usize::from(o.word);
-            let before;
-            let after;
-            if is::<S>(o, Kind::Queue) {
-                if minus == NO_SLOT {
-                    before = 0;
-                    (word, after) = append(o, slots, plus);
-                } else {
-                    word += usize::from(minus);
-                    let s = slots.get_mut(word);
-                    before = s.map_or(0, |s| core::mem::take(&mut s.state));
-                    after = 0;
-                    if !planted!("nv-rtos/slot-never-free-again") {
-                        o.free |= 1 << (minus % 32);
-                    }
-                }
-            } else {
-                before = o.state;
-                if is::<S>(o, Kind::Events) {
-                    after = before & !minus | plus;
-                    o.taken &= !minus;
-                    more |= o.taken & plus != 0;
-                } else {
-                    after = before.wrapping_add(plus).wrapping_sub(minus);
-                    o.given = o.given.wrapping_sub(plus);
-                    o.taken = o.taken.wrapping_sub(minus);
-                }
-                o.state = after;
-            }
-            waiters |= core::mem::take(&mut o.waiters);
-            // Refused only for a word that was damaged in this life, which the next open finds.
-            let _ = self.store.put(word, stamp, before, after);
+            found |= self.apply_one(operation, stamp);
         }
-        let mut woke = more && self.apply_rest(t, len, stamp);
+        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), stamp);
+        let waiters = found as u8;
         if waiters != 0 {
             woke |= self.wake_all(waiters);
         }
         woke
+    }
+
+    /// One of them: who waited for the object, and [`MORE`] if there is more to do. Not a part of
+    /// the loop: most steps have one operation, and then nothing need be kept beside it.
+    #[inline(never)]
+    fn apply_one(&mut self, operation: Operation, stamp: Stamp) -> u16 {
+        let Operation {
+            object,
+            plus,
+            minus,
+        } = operation;
+        let (_, objects, slots) = self.ram.parts();
+        let Some(o) = objects.get_mut(usize::from(object)) else {
+            return MORE;
+        };
+        let mut found = u16::from(core::mem::take(&mut o.waiters));
+        let mut word = usize::from(o.word);
+        let before;
+        let after;
+        if is::<S>(o, Kind::Queue) {
+            if minus == NO_SLOT {
+                before = 0;
+                (word, after) = append(o, slots, plus);
+            } else {
+                word += usize::from(minus);
+                let s = slots.get_mut(word);
+                before = s.map_or(0, |s| core::mem::take(&mut s.state));
+                after = 0;
+                if !planted!("nv-rtos/slot-never-free-again") {
+                    o.free |= 1 << (minus % 32);
+                }
+            }
+        } else {
+            before = o.state;
+            if is::<S>(o, Kind::Events) {
+                after = before & !minus | plus;
+                o.taken &= !minus;
+                if o.taken & plus != 0 {
+                    found |= MORE;
+                }
+            } else {
+                after = before.wrapping_add(plus).wrapping_sub(minus);
+                o.given = o.given.wrapping_sub(plus);
+                o.taken = o.taken.wrapping_sub(minus);
+            }
+            o.state = after;
+        }
+        // Refused only for a word that was damaged in this life, which the next open finds.
+        let _ = self.store.put(word, stamp, before, after);
+        found
     }
 
     /// The rest of it: operations on threads, and flags that were set again.
@@ -1180,7 +1197,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             s.control(self.me).live = true;
             s.store_owners(self.me).map_err(damaged)?;
             s.give_back(self.me);
-            if S::CONTROL.change {
+            if const { asks_for_holders::<S>() } && !planted!("nv-rtos/live-wakes-nobody") {
                 s.wake_joiners();
             }
             s.reschedule(self.port);

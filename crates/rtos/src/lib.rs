@@ -29,6 +29,7 @@ mod error;
 pub mod host;
 pub mod inspect;
 mod kernel;
+mod locks;
 #[cfg(all(feature = "msp430", target_arch = "msp430"))]
 #[allow(unsafe_code)]
 pub mod msp430;
@@ -71,6 +72,7 @@ mod turns;
 pub use energy::{Idle, energy};
 pub use error::{OpenError, code};
 pub use kernel::{Isr, Kernel, Sys};
+pub use locks::Locks;
 pub use notify::{wait_notification, wait_notification_timeout};
 pub use nv_replay;
 pub use nv_replay::pmem_tx::nvmem;

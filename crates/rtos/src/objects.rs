@@ -264,7 +264,8 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
 
     /// Receives the oldest message that no other step has; waits until there is one. Until the step
     /// commits, the message stays in its slot: if the step fails or the power is cut, another
-    /// receive gets it.
+    /// receive gets it. So a step that receives `N` messages, and waits for one more, waits for
+    /// ever: nobody has a slot to send it.
     ///
     /// **Power loss**: received if and only if the step has committed. A step that waits has
     /// changed nothing. **Cost**: one store, two on 16-bit units. **Errors**: [`code::TOO_MANY`];
@@ -449,10 +450,14 @@ impl<S: System, G: Exists> Events<S, G> {
 ///
 /// A mutex from the block `shared` of a system has data of the type `T`: a root that all threads
 /// share, and that a step reaches through the [`Guard`](crate::Guard) only.
-pub struct Mutex<S: Shares, T = ()> {
+///
+/// One that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive), and has no
+/// data.
+pub struct Mutex<S: Shares, T = (), G = Always> {
     at: Layout,
     content: u64,
     find: Option<Find<S, T>>,
+    pub(crate) exists: G,
 }
 
 impl<S: System> Mutex<S> {
@@ -462,6 +467,16 @@ impl<S: System> Mutex<S> {
             at,
             content: 0,
             find: None,
+            exists: Always,
+        }
+    }
+    /// This mutex, if it exists.
+    pub(crate) fn if_it<G>(self, exists: G) -> Mutex<S, (), G> {
+        Mutex {
+            at: self.at,
+            content: self.content,
+            find: None,
+            exists,
         }
     }
 }
@@ -477,11 +492,12 @@ impl<S: System, T: Persist> Mutex<S, T> {
             at,
             content: type_hash::<T>("shared"),
             find: Some(find),
+            exists: Always,
         }
     }
 }
 
-impl<S: System, T> Mutex<S, T> {
+impl<S: System, T, G> Mutex<S, T, G> {
     #[doc(hidden)]
     pub const fn spec(&self) -> ObjectSpec {
         ObjectSpec {

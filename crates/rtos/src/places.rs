@@ -27,7 +27,7 @@
 
 use crate::error::code;
 use crate::kernel::{Isr, State, Sys, abort};
-use crate::objects::{Events, Queue, Semaphore, Step};
+use crate::objects::{Events, Mutex, Queue, Semaphore, Step};
 use crate::ram::{Memory, NO_SLOT, NOTHING};
 use crate::system::{Kind, Layout, ObjectSpec, System};
 use crate::timers::Timer;
@@ -41,10 +41,10 @@ const A_PLACE: u8 = 1;
 const IN_A_PLACE: u8 = 2;
 
 /// Reserved places of a system for objects of the type `O`: a [`Queue`], a [`Semaphore`], an
-/// [`Events`] or a [`Timer`]. A step makes an object in one of them, and gets a handle of the type
-/// `H`; with that, [`at`](Self::at) is the object. `objects { REPLIES: [Queue<u32, 4>; 3] => Reply;
-/// }` in [`system!`](crate::system!) declares such a list, and the type `Reply` of its handles,
-/// which is [`Made`].
+/// [`Events`], a [`Timer`] or a [`Mutex`] without data. A step makes an object in one of them, and
+/// gets a handle of the type `H`; with that, [`at`](Self::at) is the object. `objects { REPLIES:
+/// [Queue<u32, 4>; 3] => Reply; }` in [`system!`](crate::system!) declares such a list, and the type
+/// `Reply` of its handles, which is [`Made`].
 ///
 /// ```
 /// # use nv_rtos::nvmem::{InOrder32, Persist, Region};
@@ -146,6 +146,13 @@ pub struct Alive {
     state: u8,
 }
 
+impl Alive {
+    /// The object that the word of its place is.
+    pub(crate) fn word(&self) -> u8 {
+        self.word
+    }
+}
+
 /// Marks an object of the system's description: it always exists.
 #[derive(Debug, Clone, Copy)]
 pub struct Always;
@@ -217,6 +224,12 @@ pub const fn each_place<const N: usize>(mut list: &[ObjectSpec]) -> [ObjectSpec;
         }
     }
     all
+}
+
+/// Whether an object lies in a place.
+pub(crate) fn lies_in_a_place<S: System>(object: u8) -> bool {
+    let spec = S::OBJECTS.get(usize::from(object));
+    spec.is_some_and(|s| s.reserved == IN_A_PLACE)
 }
 
 /// Whether a system has places for objects.
@@ -294,8 +307,14 @@ impl<S: System> State<'_, S> {
         Ok(None)
     }
 
+    /// Whether another step is about to delete the object of a place.
+    pub fn others_change_place(&mut self, me: usize, word: u8) -> bool {
+        let all = self.object(word).map_or(0, |o| o.given);
+        all != self.gives(me, word) && !planted!("nv-rtos/object-deleted-twice")
+    }
+
     /// With the commit, a place gets its next state.
-    fn change_place(&mut self, me: usize, word: u8) -> Result<(), pmem_tx::Error> {
+    pub fn change_place(&mut self, me: usize, word: u8) -> Result<(), pmem_tx::Error> {
         self.operate(me, word, |o| o.plus += 1)?;
         if let Some(o) = self.object(word) {
             o.given += 1;
@@ -456,9 +475,7 @@ impl<O, H: Made> Places<O, H> {
         let word = made.word;
         let deleted = sys.wait(word, u64::MAX, |s| {
             made.check(s, sys.me)?;
-            let others = s.object(word).map_or(0, |o| o.given) - s.gives(sys.me, word);
-            if others != 0 && !planted!("nv-rtos/object-deleted-twice") {
-                // Another step is about to delete it.
+            if s.others_change_place(sys.me, word) {
                 return Ok(None);
             }
             s.change_place(sys.me, word).map(Some)
@@ -644,5 +661,49 @@ impl<S: System, H: Made> Places<Timer<S>, H> {
             _ => Timer::periodic(at, period),
         };
         timer.if_it(self.alive(made))
+    }
+}
+
+impl<S: System, H: Made> Places<Mutex<S>, H> {
+    #[doc(hidden)]
+    pub const fn of_mutexes(at: Layout, count: u8) -> Self {
+        let first = Mutex::<S>::at(Self::inner(at));
+        Self::new(at, first.spec(), first.behind(), count)
+    }
+
+    /// Makes a mutex, with the commit of the step. It has no data.
+    ///
+    /// **Power loss**: made if and only if the step has committed. **Cost**: one store for the
+    /// place, and one if the last one was ever locked; two each on 16-bit units. **Errors**: the
+    /// step ends with [`code::NO_PLACE`] if no place is free; [`code::TOO_MANY`].
+    pub fn make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<H, pmem_tx::Error> {
+        let made = self.try_make(step)?;
+        made.ok_or(abort(code::NO_PLACE))
+    }
+
+    /// Like [`make`](Self::make); `None` if no place is free. **Errors**: the others.
+    pub fn try_make(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<Option<H>, pmem_tx::Error> {
+        self.try_make_with(step.token(), 0)
+    }
+
+    /// Deletes a mutex, with the commit of the step. Nobody gets it between the call and the
+    /// commit. A call of [`lock`](crate::Thread::lock) that waits then ends with [`code::DELETED`].
+    ///
+    /// It is refused while a thread has the mutex, also the one that runs. If a thread had it that
+    /// has not passed its records, waits until it has. If another step is about to delete it, waits
+    /// until that has committed, or has failed.
+    ///
+    /// **Power loss**: deleted if and only if the step has committed. A thread that had given it
+    /// back before goes on behind the lock, if its records end there. **Cost**: one store, two on
+    /// 16-bit units. **Errors**: the step ends with [`code::REFUSED`] if a thread has it, and with
+    /// [`code::DELETED`] if it was deleted before; [`code::TOO_MANY`].
+    pub fn delete(&self, step: &Step<'_, '_, '_, '_, S>, made: H) -> Result<(), pmem_tx::Error> {
+        step.token().delete_mutex(self.alive(made))
+    }
+
+    /// The mutex that was made. [`Thread::lock`](crate::Thread::lock) ends with [`code::DELETED`]
+    /// when it was deleted.
+    pub fn at(&self, made: H) -> Mutex<S, (), Alive> {
+        Mutex::at(self.layout(made.parts().0)).if_it(self.alive(made))
     }
 }

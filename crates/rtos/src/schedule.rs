@@ -8,6 +8,7 @@
 //! ```
 
 use crate::kernel::State;
+use crate::locks::asks_for_holders;
 use crate::port::Port;
 use crate::ram::{AN_END, Control, Memory, NOTHING, Object};
 use crate::system::{Kind, System};
@@ -125,8 +126,8 @@ impl<S: System> State<'_, S> {
         }
         if self.kind(object) == Some(Kind::Mutex) {
             self.schedule.lends |= bit(t);
-            if S::CONTROL.change && !self.control(t).live {
-                // Who wants to abort it looks again.
+            if const { asks_for_holders::<S>() } && !self.control(t).live {
+                // Who wants to abort it, or to delete a mutex that it may have, looks again.
                 self.wake_joiners();
             }
         } else {

@@ -448,6 +448,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 ///         PERMITS: [Semaphore = 9; 2] => Permit;     // for 2 semaphores of at most 9
 ///         PHASES: [Events; 2] => Phase;              // for 2 event groups
 ///         ALARMS: [Timer = one_shot(50); 4] => Alarm;
+///         LOCKS: [Mutex; 2] => Lock;                 // for 2 mutexes without data
 /// ```
 ///
 /// Each object becomes a constant of the module, and `Blinky` implements [`System`]. It gets the
@@ -833,6 +834,23 @@ macro_rules! objects {
         $vis const $new: $crate::Places<$crate::Timer<$system>, $made> =
             $crate::Places::of_periodic_ones($at, $period, $count);
         $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: [Mutex; $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        $crate::made! { $vis $made }
+        $(#[$doc])*
+        $vis const $new: $crate::Places<$crate::Mutex<$system>, $made> =
+            $crate::Places::of_mutexes($at, $count);
+        $crate::objects! { $system, $vis, $new.behind(), [$($name)* $new]; $($rest)* }
+    };
+    ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
+        $(#[$doc:meta])* $new:ident: [Mutex<$data:ty>; $count:literal] => $made:ident;
+        $($rest:tt)*) => {
+        compile_error!(
+            "a mutex that is made at run time has no data: write `[Mutex; 2] => Lock`, or declare \
+             a mutex with data in the block `shared`"
+        );
     };
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
         $(#[$doc:meta])* $new:ident: Mutex; $($rest:tt)*) => {

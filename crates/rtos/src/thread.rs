@@ -2,6 +2,7 @@
 
 use crate::error::code;
 use crate::kernel::{Kernel, Sys};
+use crate::locks::Locks;
 use crate::objects::Mutex;
 use crate::port::Port;
 use crate::shared::{Held, UnitOf};
@@ -245,9 +246,17 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// and the end of the lock, it then does again without it. **Cost**: no store; the first commit
     /// under the lock stores one word more, if another thread has had it before. **Errors**:
     /// [`code::LOCKS`](crate::code).
-    pub fn lock<T>(&mut self, mutex: &Mutex<S, T>) -> Result<Guard<'k, 'm, 'c, S, T>, Error> {
-        let (object, sys) = (mutex.object(), self.sys());
-        sys.lock(object)?;
+    ///
+    /// Whether a mutex that was [made](crate::Places) at run time exists is a record. **Cost** of
+    /// that: three stores, and the word, if another thread has had the mutex before. **Errors**:
+    /// also [`code::DELETED`], and those of [`record_with`](Self::record_with).
+    #[track_caller]
+    pub fn lock<T, G: Locks>(
+        &mut self,
+        mutex: &Mutex<S, T, G>,
+    ) -> Result<Guard<'k, 'm, 'c, S, T>, Error> {
+        let object = mutex.exists.lock(self, mutex.object())?;
+        let sys = self.sys();
         let data = mutex.data(self.cells);
         Ok(Guard { sys, object, data })
     }

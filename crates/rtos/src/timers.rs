@@ -18,20 +18,23 @@
 //! commit counts. An expiry is different: it belongs to one start. If another step has started or
 //! stopped the timer since it was claimed, its commit leaves the timer alone.
 //!
+//! A handler starts or stops a timer as a step of its own would that commits at once: the deadline
+//! into the slot that does not count, a fence, and the word, settled.
+//!
 //! `State::apply` treats a timer like an event group: the operation clears all flags and sets new
 //! ones. `State::arm` runs just before it, when the time of the commit is known, and decides which.
 //! Until then `plus` of the operation says what the step has asked for.
 
 use crate::error::code;
-use crate::kernel::{State, Sys, abort};
+use crate::kernel::{Isr, State, Sys, abort};
 use crate::objects::Step;
 use crate::places::{Always, Exists, has_places};
 use crate::port::Port;
-use crate::ram::{Memory, NOTHING, Operation};
+use crate::ram::{Memory, NOTHING, Object, Operation};
 use crate::system::{Kind, Layout, ObjectSpec, System};
 use core::marker::PhantomData;
 use nv_replay::nvmem::planted;
-use nv_replay::pmem_tx;
+use nv_replay::{Error, pmem_tx};
 
 /// What an operation does with a timer.
 mod to {
@@ -174,6 +177,46 @@ impl<S: System, G: Exists> Timer<S, G> {
         self.note(step, to::STOP)
     }
 
+    /// Starts the timer at once, from an interrupt's handler: it expires one period later. A timer
+    /// that is active begins anew. The commit of a step that starts or stops it comes later, and
+    /// counts.
+    ///
+    /// **Power loss**: started, or as before. **Cost**: the deadline, two stores, and one settled
+    /// store; on 16-bit units four and two. The stores of the clock. Bounded: at most one look at
+    /// each operation of the steps that run. **Errors**: the word or the clock is damaged.
+    pub fn start_from_isr(&self, isr: &Isr<'_, '_, S>) -> Result<(), Error> {
+        self.change_at_once(isr, true)
+    }
+
+    /// The same as [`start_from_isr`](Self::start_from_isr). **Errors**: as there.
+    pub fn reset_from_isr(&self, isr: &Isr<'_, '_, S>) -> Result<(), Error> {
+        self.start_from_isr(isr)
+    }
+
+    /// Stops the timer at once, from an interrupt's handler. An expiry that a step has claimed may
+    /// still commit; it does not start the timer again.
+    ///
+    /// **Power loss**: stopped, or as before. **Cost**: one settled store, two on 16-bit units.
+    /// **Errors**: the word is damaged.
+    pub fn stop_from_isr(&self, isr: &Isr<'_, '_, S>) -> Result<(), Error> {
+        self.change_at_once(isr, false)
+    }
+
+    fn change_at_once(&self, isr: &Isr<'_, '_, S>, starts: bool) -> Result<(), Error> {
+        self.exists.check_in(isr)?;
+        let changed = isr.kernel.section(|s| {
+            let now = s.now(isr.port);
+            let deadline = starts.then(|| now.saturating_add(self.timer.period.into()));
+            if starts {
+                s.reach(now).map_err(|_| abort(code::DAMAGED))?;
+            }
+            s.set_timer_state(self.at.object, &self.timer, deadline)?;
+            s.reschedule(isr.port);
+            Ok::<_, pmem_tx::Error>(())
+        });
+        Ok(changed?)
+    }
+
     /// Whether the timer is active: as it is committed, and as this step has changed it.
     pub fn is_active(&self, step: &Step<'_, '_, '_, '_, S>) -> bool {
         let sys = step.token();
@@ -240,6 +283,22 @@ pub fn expired<S: System>(step: &Step<'_, '_, '_, '_, S>) -> Result<TimerId<S>, 
         made,
         _s: PhantomData,
     })
+}
+
+impl<S: System> Isr<'_, '_, S> {
+    /// The time, in ticks of all lives, in an interrupt's handler: see
+    /// [`Thread::now`](crate::Thread::now).
+    ///
+    /// **Power loss**: it is stored before the handler knows it, so time never runs backwards.
+    /// **Cost**: the stores of the clock: three, on 16-bit units five. **Errors**: the clock is
+    /// damaged.
+    pub fn now(&self) -> Result<u64, Error> {
+        self.kernel.section(|s| {
+            let now = s.now(self.port);
+            s.reach(now).map_err(|_| Error::Aborted(code::DAMAGED))?;
+            Ok(now)
+        })
+    }
 }
 
 impl<S: System> Sys<'_, '_, S> {
@@ -365,8 +424,7 @@ impl<S: System> State<'_, S> {
                 if planted!("nv-rtos/timer-deadline-in-place") {
                     plus = state.max(1);
                 }
-                let value = [deadline as u32, (deadline >> 32) as u32];
-                self.store.write_slot(timer.slot(plus - 1), &value);
+                self.write_deadline(&timer, plus, deadline);
             }
             if what == to::NOTHING {
                 minus = 0;
@@ -380,6 +438,47 @@ impl<S: System> State<'_, S> {
                 self.gather_daemons(object);
             }
         }
+    }
+
+    /// A handler starts a timer, with its deadline, or stops it: like a step that has committed.
+    fn set_timer_state(
+        &mut self,
+        object: u8,
+        timer: &TimerSpec,
+        deadline: Option<u64>,
+    ) -> Result<(), pmem_tx::Error> {
+        let Some(&mut Object { word, state, .. }) = self.object(object) else {
+            return Ok(());
+        };
+        let mut new = 0;
+        if let Some(deadline) = deadline {
+            // The slot that does not count.
+            new = if state == 1 { 2 } else { 1 };
+            self.write_deadline(timer, new, deadline);
+            if !planted!("nv-rtos/handler-starts-without-a-fence") {
+                self.store.fence();
+            }
+        }
+        let stored = self.store.put_settled(word, new);
+        stored.map_err(|_| abort(code::DAMAGED))?;
+        if !planted!("nv-rtos/expiry-ends-a-handlers-start") {
+            // Of no thread: all claims end.
+            self.expiries_end(usize::MAX, object);
+        }
+        if let Some(o) = self.object(object) {
+            (o.state, o.taken) = (new, 0);
+        }
+        if !planted!("nv-rtos/handlers-start-unseen") {
+            self.gather_daemons(object);
+        }
+        self.wake(object);
+        Ok(())
+    }
+
+    /// Writes the deadline that counts in this state.
+    fn write_deadline(&mut self, timer: &TimerSpec, state: u8, deadline: u64) {
+        let value = [deadline as u32, (deadline >> 32) as u32];
+        self.store.write_slot(timer.slot(state - 1), &value);
     }
 
     /// The state of an object changes, or a claim of it ends. If it is a timer, the daemons that

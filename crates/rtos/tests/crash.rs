@@ -111,6 +111,12 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     alarms, "programs/alarms.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    kicks, "programs/kicks.rs":
+        [in_order_32 = InOrder32, 5; buffered_32 = Buffered32, 4; buffered_16 = Buffered16, 4]
+    latches, "programs/latches.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    lenders, "programs/lenders.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     notify, "programs/notify.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
@@ -228,6 +234,29 @@ fn permits_program() {
     campaign!(permits::in_order_32, 2);
     campaign!(permits::in_order_32, 1, 1);
     campaign!(permits::buffered_16, 2);
+}
+
+#[test]
+fn lenders_program() {
+    campaign!(lenders::in_order_32, 2);
+    campaign!(lenders::buffered_16, 2);
+}
+
+#[test]
+fn kicks_program() {
+    campaign!(kicks::in_order_32, 1, 1);
+    campaign!(kicks::buffered_32, 1, 1);
+    campaign!(kicks::buffered_16, 1, 1);
+}
+
+#[test]
+fn latches_program() {
+    campaign!(latches::in_order_32, 2);
+    campaign!(latches::in_order_32, 1, 1);
+    campaign!(latches::buffered_16, 2);
+    if is_chosen(1, 10) {
+        campaign!(latches::buffered_16, 1, 1);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::goals::{self, LIMITS, PATTERNS};
 use super::{peers, plots};
 use crate::report::shown;
-use crate::{Figures, checkpoint, mirror};
+use crate::{Figures, checkpoint, mirror, programs};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use xtask::project::Project;
@@ -88,7 +88,11 @@ fn part(name: &str, f: &Figures) -> Option<String> {
         "memory" => memory(f),
         "open" => open(f),
         "cuts" => cuts(f),
-        _ => return checkpoint::document::part(name, f).or_else(|| mirror::part(name, f)),
+        _ => {
+            return checkpoint::document::part(name, f)
+                .or_else(|| mirror::part(name, f))
+                .or_else(|| programs::part(name, f));
+        }
     })
 }
 

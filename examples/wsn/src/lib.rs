@@ -11,7 +11,7 @@ use nv_device::nv_replay::{
     Config, Error, Message, NotNow, Options, Outlet, Port, Replay, last_committed,
 };
 use nv_device::nvmem::{Model, Persist, Region};
-use nv_device::{Committed, Devices, Joined, Restore, Set, Staged, StagedDevice, open};
+use nv_device::{Committed, Devices, Members, Restore, Set, Staged, StagedDevice, open};
 use tmp1x2::marker::mode::Continuous;
 use tmp1x2::{SlaveAddr, Tmp1x2};
 
@@ -77,9 +77,8 @@ pub struct Node<'m, I: I2c + Clone, S: SpiDevice + Clone, M: Model> {
 }
 
 impl<I: I2c + Clone, S: SpiDevice + Clone, M: Model> Devices for Node<'_, I, S, M> {
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.thermometer);
-        f(&self.radio);
+    fn list(&self) -> impl Members {
+        (&self.thermometer, &self.radio)
     }
 }
 

@@ -210,13 +210,13 @@ const TORN_SHARE: u128 = 4;
 const LONG: u64 = 500_000_000;
 /// With a sample: about so many instructions for the states that the last of several cuts leaves,
 /// and for those of the first one in a scenario that only measures. Half a second or less.
-const ENOUGH: u64 = 8_000_000;
+const ENOUGH: u64 = 5_000_000;
 /// And so many states at least.
 const AT_LEAST: usize = 3;
 /// Instants of interrupts in an exploration with a given number of cuts, and with a sample of them.
 /// Where there are more they are spread evenly.
 const INSTANTS: u64 = 1_200;
-const INSTANTS_SAMPLED: u64 = 800;
+const INSTANTS_SAMPLED: u64 = 560;
 /// One boot in this many is made twice.
 const BOOTED_TWICE: u64 = 8;
 /// Of the cuts in the first run, this many are made by stopping the machine there; without a given

@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::convert::Infallible;
 use core::hint::black_box;
 use nv_device::{
-    Apply, Committed, Device, Devices, Events, Joined, Own, Posted, Restore, Ring, Set, Staged,
+    Apply, Committed, Device, Devices, Events, Members, Own, Posted, Restore, Ring, Set, Staged,
     StagedDevice, open,
 };
 use nv_replay::{Config, Options, Replay, last_committed};
@@ -40,19 +40,25 @@ impl<'p> Restore for Lamps<'p> {
     }
 }
 
-/// The same with a context of 8 bytes.
+/// Half a context of two units.
+#[cfg(target_arch = "msp430")]
+type Half = u16;
+#[cfg(not(target_arch = "msp430"))]
+type Half = u32;
+
+/// The same with a context of two units.
 struct Long<'p>(&'p Cell<u8>);
 
 impl<'p> Restore for Long<'p> {
-    type Context = [u32; 2];
+    type Context = [Half; 2];
     type Parts = &'p Cell<u8>;
     type Error = Infallible;
-    fn restore(port: &mut &'p Cell<u8>, lit: &[u32; 2]) -> Result<Self, Infallible> {
+    fn restore(port: &mut &'p Cell<u8>, lit: &[Half; 2]) -> Result<Self, Infallible> {
         port.set(lit[0] as u8);
         Ok(Long(port))
     }
     #[inline(always)]
-    fn apply(&mut self, lit: &[u32; 2]) -> Result<Apply, Infallible> {
+    fn apply(&mut self, lit: &[Half; 2]) -> Result<Apply, Infallible> {
         self.0.set(lit[0] as u8);
         Ok(Apply::Done)
     }
@@ -65,29 +71,34 @@ struct Board<'p, 'm, M> {
 
 impl<M: Mapped> Devices for Board<'_, '_, M> {
     #[inline(always)]
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.lamps);
-        f(&self.button);
+    fn list(&self) -> impl Members {
+        (&self.lamps, &self.button)
     }
 }
 
+// Each is measured from its first instruction to its return.
+
 #[inline(never)]
-fn bare_toggle(port: &Cell<u8>) {
+fn bare_toggle<M: Mapped>(port: &Cell<u8>) {
+    Scene::<'static, M>::next_section_anywhere(section::DEVICE_BARE);
     port.set(port.get() ^ 1)
 }
 
 #[inline(never)]
 fn own_toggle<M: Mapped>(lamps: &mut Device<'_, Lamps<'_>, M>) -> bool {
+    Scene::<'static, M>::next_section_anywhere(section::DEVICE_OWN);
     lamps.change((), |lit, ()| *lit ^= 1).is_ok()
 }
 
 #[inline(never)]
 fn long_toggle<M: Mapped>(lamps: &mut Device<'_, Long<'_>, M>) -> bool {
+    Scene::<'static, M>::next_section_anywhere(section::DEVICE_OWN_LONG);
     lamps.change((), |lit, ()| lit[0] ^= 1).is_ok()
 }
 
 #[inline(never)]
 fn post<M: Mapped>(button: &Events<'_, 8, M>) -> bool {
+    Scene::<'static, M>::next_section_anywhere(section::DEVICE_TOP_HALF);
     button.post(3) == Posted::Stored
 }
 
@@ -102,7 +113,7 @@ fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
     let (lit, long, staged, button) = ok!(
         scene,
-        open::<(Own<u8>, Own<[u32; 2]>, Staged<u8>, Ring<8>), M>(
+        open::<(Own<u8>, Own<[Half; 2]>, Staged<u8>, Ring<8>), M>(
             contexts,
             Committed::of(number, &TABLE),
             (0, [0; 2], 0, ()),
@@ -117,16 +128,12 @@ fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
     // Events of boots that were cut. If they are many, they fill the ring, or some are left.
     let before = set.button.waiting();
     for _ in 0..2 {
-        scene.next_section(section::DEVICE_BARE);
-        bare_toggle(port);
+        bare_toggle::<M>(port);
         scene.end_section();
-        scene.next_section(section::DEVICE_OWN);
         let own = own_toggle(&mut lamps);
         scene.end_section();
-        scene.next_section(section::DEVICE_OWN_LONG);
         let two = long_toggle(&mut long);
         scene.end_section();
-        scene.next_section(section::DEVICE_TOP_HALF);
         let posted = post(&set.button);
         scene.end_section();
         check!(scene, own && two && (posted || before > 6));
@@ -152,7 +159,7 @@ fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
     scene.end_section();
     let handled = rt.each_step_with(&set, 0..4, (), |step, count, _, ()| {
         Scene::<'static, M>::next_section_anywhere(section::DEVICE_EVENT);
-        if let Some(event) = step.token().button.take(step) {
+        if let Some(event) = step.token().button.take(step)? {
             *count.get_mut(step)? += event.value;
         }
         Ok(())

@@ -41,7 +41,6 @@ const UNDER_MIRI: &[Suite] = &[
     ("nv-replay", &["--lib"]),
     ("nv-replay", &["--test", "steps", "a_handle"]),
     ("nv-replay", &["--test", "soundness", "runtime"]),
-    ("nv-rtos", &["--test", "hostile"]),
     ("nv-device", &["--test", "hostile", "--test", "golden"]),
     ("nvlist", &["--lib", "--test", "golden"]),
     ("nvlist", &["--test", "soundness", "edited"]),
@@ -65,8 +64,8 @@ const UNDER_MIRI: &[Suite] = &[
     ("powerfail", &["--test", "mapped", "two_"]),
 ];
 
-/// The suites of these crates that take longest, in two halves. A run of CI takes one of them.
-const BY_TURNS: [&[Suite]; 2] = [
+/// The suites that take longest, in three parts. A run of CI takes one of them.
+const BY_TURNS: [&[Suite]; 3] = [
     &[
         // Where a `u64` is aligned to 4.
         (
@@ -80,11 +79,14 @@ const BY_TURNS: [&[Suite]; 2] = [
             ],
         ),
         ("pmem-tx", &["--test", "basic"]),
+        ("nv-rtos", &["--test", "hostile"]),
+    ],
+    &[
+        ("nvmem", &["--test", "derive"]),
         ("nv-replay", &["--test", "several"]),
         ("vnv-heap", &["--test", "in_place"]),
     ],
     &[
-        ("nvmem", &["--test", "derive"]),
         // The other models differ in the width of a unit and in fences.
         ("pmem-tx", &["--test", "misuse", "in_order_32"]),
         ("nv-replay", &["--test", "basic"]),
@@ -126,6 +128,8 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let run = std::time::UNIX_EPOCH.elapsed()?.as_secs() as usize;
     let mut suites = UNDER_MIRI.to_vec();
     if ctx.long {
+        suites.extend(BY_TURNS.concat());
+        suites.sort_by_key(|(package, _)| *package);
         // What is marked as ignored there stays so: it starts processes, or takes hours.
         suites.dedup_by_key(|(package, _)| *package);
         // The heap behind a bus fails at each byte, in code of other crates: hours.
@@ -133,7 +137,7 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             *args = &["--lib", "--tests"];
         }
     } else {
-        suites.extend(BY_TURNS[run / 2 % 2]);
+        suites.extend(BY_TURNS[run / 2 % BY_TURNS.len()]);
     }
     let mine = |(i, suite)| ctx.shard.is_none_or(|s| s.takes(i)).then_some(suite);
     let suites: Vec<_> = suites.into_iter().enumerate().filter_map(mine).collect();
@@ -153,7 +157,11 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     }
     let each = match ctx.long {
         true => "each suite under both of them".to_owned(),
-        false => format!("each suite under one of them; half {}", run / 2 % 2 + 1),
+        false => format!(
+            "each suite under one of them; part {} of {}",
+            run / 2 % BY_TURNS.len() + 1,
+            BY_TURNS.len()
+        ),
     };
     Ok(format!(
         "Stacked Borrows {} tests, Tree Borrows {}; {each}",
@@ -162,7 +170,7 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     .into())
 }
 
-/// Each target for 10 seconds from seeds that are made anew, and how many inputs were run.
+/// Each target for 6 seconds from seeds that are made anew, and how many inputs were run.
 pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     if ctx.nightly.is_none() || !has_program("cargo-fuzz") {
         let how =
@@ -182,7 +190,7 @@ pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let mut c = fuzz(&["build", "--target-dir"]);
     c.arg(&target_dir);
     s.run(c)?;
-    let seconds = if ctx.long { 600 } else { 10 };
+    let seconds = if ctx.long { 600 } else { 6 };
     let listed = s.run(fuzz(&["list"]))?;
     let mut report = Vec::new();
     let mine = |(i, name)| ctx.shard.is_none_or(|s| s.takes(i)).then_some(name);

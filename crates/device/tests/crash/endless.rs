@@ -7,7 +7,7 @@ use crate::{BYTES, Tested, on_each, split};
 use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nvmem::Region;
 use nv_device::{
-    Committed, Device, Devices, Events, Joined, Own, Posted, Ring, Set, Staged, StagedDevice, open,
+    Committed, Device, Devices, Events, Members, Own, Posted, Ring, Set, Staged, StagedDevice, open,
 };
 use powerfail::{EveryEvents, Mapped, World, endure};
 
@@ -24,10 +24,8 @@ struct Devs<'b, 'm, M: Tested> {
     board: &'b Board<'b, 'b>,
 }
 impl<M: Tested> Devices for Devs<'_, '_, M> {
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.ticks);
-        f(&self.lamps);
-        f(&self.thermometer);
+    fn list(&self) -> impl Members {
+        (&self.ticks, &self.lamps, &self.thermometer)
     }
 }
 
@@ -79,7 +77,7 @@ fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
             let posted = devices.ticks.post(*turns & 0xFF);
             assert_eq!(posted, Posted::Stored);
         }
-        let tick = devices.ticks.take(step).map(|e| e.value);
+        let tick = devices.ticks.take(step)?.map(|e| e.value);
         assert_eq!(tick, Some(*turns & 0xFF));
         *ticks += 1;
         *turns += 1;

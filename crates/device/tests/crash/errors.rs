@@ -2,21 +2,24 @@
 //! device is as its committed context says.
 
 use crate::chips::{Board, I2c};
-use crate::drivers::Lamps;
+use crate::drivers::{Lamps, Second};
 use crate::world::Outside;
 use crate::{BYTES, Tested, on_each, split};
 use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nvmem::{InOrder32, Region};
 use nv_device::{
-    CallError, Code, Committed, Device, Devices, Joined, Own, Set, Staged, StagedDevice, open,
+    Apply, CallError, Code, Committed, Device, Devices, Joined, Key, Members, Own, Restore, Set,
+    Staged, StagedDevice, open, within,
 };
 use powerfail::{Mapped, World, explore};
+use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 struct Panel<'b, 'm, M: Tested>(StagedDevice<'m, Lamps<'b>, M>);
 impl<M: Tested> Devices for Panel<'_, '_, M> {
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.0)
+    fn list(&self) -> impl Members {
+        &self.0
     }
 }
 
@@ -129,8 +132,140 @@ fn a_panic_takes_the_driver_out() {
     .run();
 }
 
-/// A step that changes a device outside of its set fails, and nothing of it is left, although the
-/// record of its error commits the same number.
+/// A member of a set that cannot be staged.
+struct Broken;
+impl Joined for Broken {
+    fn enter(&self, _: &mut Key) {}
+    fn used(&self) -> u8 {
+        1
+    }
+    fn stage(&self, _: u32) -> Result<(), Code> {
+        Err(Code::Driver)
+    }
+    fn revert(&self) {}
+    fn finish(&self) {}
+    fn fall_behind(&self) {}
+    fn show(&self) {}
+    fn undone(&self) {}
+}
+
+/// A step whose commit fails after a device was staged: nothing of it is left, although the record
+/// of its error commits the same number.
+#[test]
+fn a_join_that_fails() {
+    explore(
+        Mapped::<InOrder32>::new(BYTES),
+        |region: Region<'_, InOrder32>, world: &World<'_, Outside>| {
+            let board = Board::new(world);
+            let (contexts, rest) = split(region);
+            let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+            let committed = Committed::of(number, &Config::SMALL);
+            let (one, two) =
+                open::<(Staged<u8>, Staged<i32>), _>(contexts, committed, (1, 1)).expect("opens");
+            struct Bad<'b, 'm>(
+                StagedDevice<'m, Lamps<'b>, InOrder32>,
+                StagedDevice<'m, Second<'b>, InOrder32>,
+            );
+            impl Devices for Bad<'_, '_> {
+                fn list(&self) -> impl Members {
+                    (&self.0, &self.1, &Broken)
+                }
+            }
+            let set = Set::new(Bad(
+                StagedDevice::new(one, I2c(&board)),
+                StagedDevice::new(two, I2c(&board)),
+            ));
+            let options = Options {
+                table: Config::SMALL,
+                ..Options::default()
+            };
+            let mut rt = Replay::<u32, InOrder32, _>::open_with(rest, options, (), |_| Ok(0))
+                .unwrap_or_else(|r| panic!("{}", r.error));
+            assert_eq!((set.0.context(), set.1.context()), (Some(1), Some(1)));
+            let failed = rt.step_with(&set, (), |step, _, ()| {
+                step.token().0.change(step, |lit| *lit = 2)?;
+                step.token().1.change(step, |upper| *upper = 2)?;
+                Ok(())
+            });
+            let error = failed.map_err(|e| e.error);
+            let code = nv_device::nv_replay::Error::Aborted(Code::Driver as u16);
+            assert_eq!(error, Err(code));
+            assert_eq!((set.0.context(), set.1.context()), (Some(1), Some(1)));
+        },
+    )
+    .depth(2)
+    .run();
+}
+
+/// Devices whose driver unwinds while it follows a commit: all contexts are settled, and all
+/// devices follow when they are used.
+#[test]
+fn a_panic_while_devices_follow() {
+    struct Shy<'p>(&'p Cell<u8>);
+    impl<'p> Restore for Shy<'p> {
+        type Context = [u8; 6];
+        type Parts = &'p Cell<u8>;
+        type Error = ();
+        fn restore(port: &mut &'p Cell<u8>, context: &[u8; 6]) -> Result<Self, ()> {
+            port.set(context[0]);
+            Ok(Shy(port))
+        }
+        fn apply(&mut self, _: &[u8; 6]) -> Result<Apply, ()> {
+            panic!("while it follows")
+        }
+    }
+    struct Three<'p, 'm>([StagedDevice<'m, Shy<'p>, InOrder32>; 3]);
+    impl Devices for Three<'_, '_> {
+        fn list(&self) -> impl Members {
+            (&self.0[0], &self.0[1], within(|f| f(&self.0[2])))
+        }
+    }
+    let mut memory = [const { MaybeUninit::new(0u64) }; 96];
+    for boot in 0..3 {
+        let (contexts, rest) = split(Region::<InOrder32>::new(&mut memory));
+        let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+        let committed = Committed::of(number, &Config::SMALL);
+        type All = (Staged<[u8; 6]>, Staged<[u8; 6]>, Staged<[u8; 6]>);
+        let (a, b, c) =
+            open::<All, _>(contexts, committed, ([1; 6], [1; 6], [1; 6])).expect("opens");
+        let ports = [const { Cell::new(0) }; 3];
+        let device = |context, port| StagedDevice::<Shy<'_>, _>::eager(context, port).unwrap();
+        let set = Set::new(Three([
+            device(a, &ports[0]),
+            device(b, &ports[1]),
+            device(c, &ports[2]),
+        ]));
+        let expected = 1 + boot;
+        assert!(ports.iter().all(|p| p.get() == expected), "boot {boot}");
+        let options = Options {
+            table: Config::SMALL,
+            start_over: true,
+            ..Options::default()
+        };
+        let mut rt = Replay::<u32, InOrder32, _>::open_with(rest, options, (), |_| Ok(0))
+            .unwrap_or_else(|r| panic!("{}", r.error));
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            rt.step_with(&set, (), |step, _, ()| {
+                for device in &step.token().0 {
+                    device.change(step, |c| *c = [c[0] + 1; 6])?;
+                }
+                Ok(())
+            })
+            .map_err(|e| e.error)
+        }));
+        std::panic::set_hook(before);
+        assert!(caught.is_err());
+        for (device, port) in set.0.iter().zip(&ports) {
+            assert_eq!(device.context(), Some([expected + 1; 6]));
+            device.with(|_, _| Ok(())).expect("it is built again");
+            assert_eq!(port.get(), expected + 1);
+        }
+    }
+}
+
+/// A step that uses a device outside of its set fails, and nothing of it is left.
 #[test]
 fn a_forgotten_device() {
     explore(
@@ -147,8 +282,8 @@ fn a_forgotten_device() {
                 StagedDevice<'m, Lamps<'b>, InOrder32>,
             );
             impl Devices for Half<'_, '_> {
-                fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-                    f(&self.0)
+                fn list(&self) -> impl Members {
+                    &self.0
                 }
             }
             let set = Set::new(Half(

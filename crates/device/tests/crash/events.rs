@@ -7,7 +7,7 @@ use crate::world::Outside;
 use crate::{BYTES, Tested, on_each, split};
 use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nvmem::{Persist, Region};
-use nv_device::{Committed, Devices, Events, Joined, Posted, Ring, Set, open};
+use nv_device::{Committed, Devices, Events, Members, Posted, Ring, Set, open, within};
 use powerfail::{Mapped, World, explore, masked};
 
 #[derive(Persist)]
@@ -22,8 +22,8 @@ struct Handled {
 
 struct Buttons<'m, M>(Events<'m, 2, M>);
 impl<M: Tested> Devices for Buttons<'_, M> {
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        masked(|| f(&self.0))
+    fn list(&self) -> impl Members {
+        within(|f| masked(|| f(&self.0)))
     }
 }
 
@@ -69,6 +69,7 @@ fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
         rt.step_with(&set, i, |step, handled, _| {
             let ring = &step.token().0;
             let (event, lost) = masked(|| (ring.take(step), ring.lost(step)));
+            let (event, lost) = (event?, lost?);
             let handled = handled.get_mut(step)?;
             if let Some(e) = event {
                 handled.times[e.value as usize] += 1;

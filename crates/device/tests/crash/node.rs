@@ -11,7 +11,7 @@ use nv_device::nv_replay::{
     Config, Error, Message, NotNow, Options, Outlet, Port, Replay, last_committed,
 };
 use nv_device::nvmem::{Persist, Region};
-use nv_device::{Committed, Device, Devices, Joined, Own, Set, Staged, StagedDevice, open};
+use nv_device::{Committed, Device, Devices, Members, Own, Set, Staged, StagedDevice, open};
 use powerfail::{Mapped, World, explore};
 
 #[derive(Persist)]
@@ -31,10 +31,8 @@ struct Node<'b, 'm, M: Tested> {
 }
 
 impl<M: Tested> Devices for Node<'_, '_, M> {
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.thermometer);
-        f(&self.radio);
-        f(&self.lamps);
+    fn list(&self) -> impl Members {
+        (&self.thermometer, &self.radio, &self.lamps)
     }
 }
 

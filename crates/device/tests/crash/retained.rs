@@ -9,14 +9,14 @@ use crate::{BYTES, Tested, on_each, split};
 use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nvmem::{InOrder32, Region};
 use nv_device::{
-    CallError, Committed, Device, Devices, Joined, Own, Set, Staged, StagedDevice, open,
+    CallError, Committed, Device, Devices, Members, Own, Set, Staged, StagedDevice, open,
 };
 use powerfail::{Mapped, World, explore};
 
 struct Clocks<'b, 'm, M: Tested>(StagedDevice<'m, Clock<'b>, M>);
 impl<M: Tested> Devices for Clocks<'_, '_, M> {
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.0)
+    fn list(&self) -> impl Members {
+        &self.0
     }
 }
 

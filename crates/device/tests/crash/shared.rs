@@ -7,7 +7,7 @@ use crate::world::Outside;
 use crate::{BYTES, Tested, on_each, split};
 use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nvmem::Region;
-use nv_device::{Committed, Device, Devices, Joined, Own, Set, Staged, StagedDevice, open};
+use nv_device::{Committed, Device, Devices, Members, Own, Set, Staged, StagedDevice, open};
 use powerfail::{Mapped, World, explore};
 
 struct Sensors<'b, 'm, M: Tested> {
@@ -16,9 +16,8 @@ struct Sensors<'b, 'm, M: Tested> {
 }
 
 impl<M: Tested> Devices for Sensors<'_, '_, M> {
-    fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-        f(&self.second);
-        f(&self.motion);
+    fn list(&self) -> impl Members {
+        (&self.second, &self.motion)
     }
 }
 

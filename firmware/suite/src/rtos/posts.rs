@@ -9,7 +9,8 @@
 //! next handler sends it again.
 //!
 //! A slot is free again when the receiver's step has committed, and the step waits for a message of
-//! the sender. So the handler leaves one slot to the sender, and one to a number that it sends twice.
+//! the sender. So the handler leaves one slot to the sender, and one to a number that it sends
+//! twice.
 
 use super::TOLD;
 use super::boot::{Core, Fram, Here, Running, STACK, Stack, port, run, tell, tick};

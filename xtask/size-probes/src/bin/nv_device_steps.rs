@@ -4,7 +4,7 @@
 #[cfg(target_os = "none")]
 mod program {
     use core::hint::black_box;
-    use nv_device::{Apply, Devices, Events, Joined, Restore, StagedDevice};
+    use nv_device::{Apply, Devices, Events, Members, Restore, StagedDevice};
     use size_probes::Machine;
 
     /// A register.
@@ -28,9 +28,8 @@ mod program {
         pub button: Events<'m, 8, Machine>,
     }
     impl Devices for Devs<'_> {
-        fn each(&self, f: &mut dyn FnMut(&dyn Joined)) {
-            f(&self.port);
-            f(&self.button);
+        fn list(&self) -> impl Members {
+            (&self.port, &self.button)
         }
     }
 }
@@ -62,7 +61,7 @@ size_probes::probe!({
             let _ = black_box(set.button.post(3));
             let done = rt.step_with(&set, (), |step, count, ()| {
                 let devices = step.token();
-                while let Some(event) = devices.button.take(step) {
+                while let Some(event) = devices.button.take(step)? {
                     *count.get_mut(step)? += event.value;
                 }
                 Ok(devices.port.change(step, |value| *value += 1)?)

@@ -1,0 +1,239 @@
+//! Mutexes that are made and deleted at run time.
+//!
+//! ```text
+//!  LOCKS.make(step)            as any object: the place's word + 1, with the commit
+//!  th.lock(&LOCKS.at(lock))    1 noted among the thread's locks
+//!                              2 the mutex exists, no step deletes it, nobody has it: taken
+//!                              3 its word <- the thread, settled
+//!                              4 a record: locked, or `code::DELETED`
+//!  drop(guard)                 as for any mutex: nothing is stored
+//!  LOCKS.delete(step, lock)    nobody has it: the place's word + 1, with the commit
+//! ```
+//!
+//! A replay must go the way that the thread went before, and by then the mutex may be deleted. So
+//! whether a lock has found its mutex is a record. A mutex of the system's description needs none.
+//!
+//! # What a cut leaves
+//!
+//! | cut | the word | the record | the next life |
+//! |---|---|---|---|
+//! | in a `make`, before its commit | any | | no mutex: the word of a free place counts for nothing |
+//! | between 3 and 4 | the thread | none | nobody gets it until the thread is live; then it is free |
+//! | behind 4 | the thread | locked | held again before others get it; a delete waits, or is refused |
+//! | behind the end of the lock | the thread | locked | the same, if no record is behind the end |
+//! | the same, and another had it since | another | locked | not locked again |
+//! | the same, and it was deleted since | any | locked | not locked again, its guard gives nothing back |
+//! | in a `delete`, before its commit | any | | as before the step |
+//! | in a `lock` that has found none | | `DELETED`, or none | the same result |
+//!
+//! Point 3 comes before point 4, so whoever has a record of a lock was named by the word. If the
+//! word names it at the boot, nobody got the mutex since, and nobody could delete it. If the word
+//! names another one, or the mutex is deleted, the thread had given it back.
+//!
+//! # Delete
+//!
+//! A delete is refused while a thread has the mutex: what it guards may be half done. After a boot
+//! the thread that the word names may have it; that is known when this thread has passed its
+//! records. Until then the delete waits. A delete that is called, and has not committed, keeps the
+//! mutex away from others: they wait for the word of the place, which changes with the commit, or
+//! wakes them when the step fails.
+
+use crate::error::code;
+use crate::kernel::{State, Sys, abort};
+use crate::places::{Alive, Always, Exists};
+use crate::ram::{AN_END, Memory, NOTHING};
+use crate::schedule::bit;
+use crate::system::{Kind, System};
+use crate::thread::Thread;
+use nv_replay::nvmem::{Persist, planted};
+use nv_replay::{Error, pmem_tx};
+
+/// How a thread locks a mutex. Sealed by its hidden method.
+pub trait Locks: Exists {
+    /// Locks it, and returns the object that the guard gives back.
+    #[doc(hidden)]
+    #[track_caller]
+    fn lock<S: System, R: Persist>(
+        &self,
+        th: &mut Thread<'_, '_, '_, S, R>,
+        object: u8,
+    ) -> Result<u8, Error>;
+}
+
+impl Locks for Always {
+    #[inline(always)]
+    fn lock<S: System, R: Persist>(
+        &self,
+        th: &mut Thread<'_, '_, '_, S, R>,
+        object: u8,
+    ) -> Result<u8, Error> {
+        th.sys().lock(object)?;
+        Ok(object)
+    }
+}
+
+impl Locks for Alive {
+    #[track_caller]
+    fn lock<S: System, R: Persist>(
+        &self,
+        th: &mut Thread<'_, '_, '_, S, R>,
+        object: u8,
+    ) -> Result<u8, Error> {
+        let sys = th.sys();
+        let noted = sys.kernel.section(|s| {
+            // A replay may come to one that was deleted since.
+            let noted = match self.check(s, sys.me) {
+                Ok(()) => object,
+                Err(_) => NOTHING,
+            };
+            s.hold(sys.me, noted)?;
+            Ok::<_, pmem_tx::Error>(noted)
+        })?;
+        // It is noted before: the thread may become live in this call.
+        let code = if planted!("nv-rtos/lock-of-a-made-mutex-not-recorded") {
+            let live = sys.kernel.section(|s| s.control(sys.me).live);
+            let exists = noted != NOTHING;
+            Ok(match live {
+                true => sys.lock_made(self, noted),
+                false if exists => 0,
+                false => code::DELETED,
+            })
+        } else {
+            th.record_with(|| sys.lock_made(self, noted))
+        };
+        let e = match code {
+            Ok(0) => return Ok(noted),
+            Ok(code) => Error::Aborted(code),
+            Err(e) => e,
+        };
+        sys.unlock(noted);
+        Err(e)
+    }
+}
+
+/// What a look at a mutex has found.
+enum Look {
+    Done,
+    /// The thread waits, or has waited, for an object.
+    Waits,
+}
+
+impl<S: System> State<'_, S> {
+    /// Takes a mutex that exists, if nobody has it. What to wait for, if a thread has it or a step
+    /// is about to delete it. Points 2 and 3.
+    fn take_made(
+        &mut self,
+        t: usize,
+        made: &Alive,
+        object: u8,
+    ) -> Result<Option<u8>, pmem_tx::Error> {
+        made.check(self, t)?;
+        let claimed = self.object(made.word()).is_some_and(|o| o.given != 0);
+        if claimed && !planted!("nv-rtos/mutex-locked-while-it-is-deleted") {
+            return Ok(Some(made.word()));
+        }
+        let mine = t as u8 + 1;
+        let Some(o) = self.ram.objects_mut().get_mut(usize::from(object)) else {
+            return Err(abort(code::DELETED));
+        };
+        if o.taken != 0 && o.taken != mine {
+            return Ok(Some(object));
+        }
+        if o.state != mine && !planted!("nv-rtos/owner-of-a-made-mutex-not-stored") {
+            let stored = self.store.put_settled(o.word, mine);
+            stored.map_err(|_| abort(code::DAMAGED))?;
+            o.state = mine;
+        }
+        o.taken = mine;
+        Ok(None)
+    }
+
+    /// Whether nobody has a mutex; `false` if that is not known yet. **Errors**: a thread has it.
+    fn is_given_back(&mut self, object: u8) -> Result<bool, pmem_tx::Error> {
+        let holder = self.object(object).map_or(0, |o| o.taken);
+        let Some(t) = usize::from(holder).checked_sub(1) else {
+            return Ok(true);
+        };
+        let Some(&c) = self.thread(t) else {
+            return Ok(true);
+        };
+        let parked = self.schedule.parked & bit(t) != 0;
+        let lends = self.schedule.lends & bit(t) != 0;
+        let known = parked || c.live || c.ended.is_some() || lends;
+        if !known && !planted!("nv-rtos/mutex-deleted-in-a-replay") {
+            return Ok(false);
+        }
+        if (parked || c.hold(object).is_some()) && !planted!("nv-rtos/held-mutex-deleted") {
+            return Err(abort(code::REFUSED));
+        }
+        Ok(true)
+    }
+
+    /// Whether a mutex was deleted. Its word and its state in RAM say nothing then.
+    pub fn is_deleted(&self, object: u8) -> bool {
+        let before = usize::from(object).checked_sub(1);
+        let word = before.and_then(|word| self.ram.objects().get(word));
+        let has_none = word.is_some_and(|o| o.state.is_multiple_of(2));
+        crate::places::lies_in_a_place::<S>(object) && has_none
+    }
+}
+
+impl<S: System> Sys<'_, '_, S> {
+    /// Locks a mutex that was made at run time; waits while another thread has it. 0, or the code
+    /// of the error.
+    fn lock_made(&self, made: &Alive, object: u8) -> u16 {
+        let me = self.me;
+        loop {
+            let look = self.kernel.section(|s| {
+                if let Some(other) = s.take_made(me, made, object)? {
+                    s.block(me, other, u64::MAX, self.port);
+                    return Ok(Look::Waits);
+                }
+                Ok::<_, pmem_tx::Error>(Look::Done)
+            });
+            match look {
+                Ok(Look::Done) => return 0,
+                // The section's end has switched away, and this thread was woken.
+                Ok(Look::Waits) => {}
+                Err(pmem_tx::Error::Aborted(code)) => return code,
+                Err(_) => return code::DAMAGED,
+            }
+        }
+    }
+
+    /// Deletes a mutex with the commit of this thread's step. Waits while another step is about to
+    /// delete it, and until it is known that nobody has it.
+    pub(crate) fn delete_mutex(&self, made: Alive) -> Result<(), pmem_tx::Error> {
+        let (me, word) = (self.me, made.word());
+        loop {
+            let look = self.kernel.section(|s| {
+                made.check(s, me)?;
+                let waits_for = if s.others_change_place(me, word) {
+                    word
+                } else if !s.is_given_back(word + 1)? {
+                    AN_END
+                } else {
+                    s.change_place(me, word)?;
+                    return Ok(Look::Done);
+                };
+                s.block(me, waits_for, u64::MAX, self.port);
+                Ok::<_, pmem_tx::Error>(Look::Waits)
+            })?;
+            if let Look::Done = look {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whether a step may wait until a thread has passed its records: it is to be woken then.
+pub(crate) const fn asks_for_holders<S: System>() -> bool {
+    let mut i = 0;
+    while i < S::OBJECTS.len() {
+        if S::OBJECTS[i].kind as u8 == Kind::Mutex as u8 && S::OBJECTS[i].reserved != 0 {
+            return true;
+        }
+        i += 1;
+    }
+    S::CONTROL.change
+}
