@@ -219,9 +219,21 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         unsafe { core::slice::from_raw_parts(self.types.as_ptr().cast(), self.known) }
     }
 
+    /// The index of a type, which becomes known. `None` if there are too many.
+    #[inline(always)]
     fn type_index(&mut self, k: Target) -> Option<u8> {
-        // The newest first: a chain's objects are of the type that was met last.
-        let i = match self.types().iter().rposition(|t| t.same(&k)) {
+        // Most objects of a chain are of the type that was met last.
+        let newest = self.known.wrapping_sub(1);
+        match self.types().get(newest) {
+            Some(t) if t.same(&k) => Some(newest as u8),
+            _ => self.search_type(k),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search_type(&mut self, k: Target) -> Option<u8> {
+        let i = match self.types().iter().position(|t| t.same(&k)) {
             Some(i) => i,
             None => {
                 self.types.get_mut(self.known)?.write(k);
@@ -263,7 +275,10 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if !self.core.may_begin_block(header) {
             return false;
         }
-        let mark = self.mark(header);
+        let (p, upper) = self.mark_position(header);
+        // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
+        let marks = unsafe { p.read() };
+        let mark = if upper { marks >> 4 } else { marks & 15 };
         let mut owned = mark != UNOWNED;
         if planted!("pmem-tx/walk-allows-two-owners") {
             owned = mark == NONE;
@@ -292,17 +307,20 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             self.overflow = true;
             return false;
         };
+        let mut new = DONE;
         match self.recent.get_mut(self.listed) {
             Some(free) => {
                 free.write(Claimed { header, of });
                 self.listed += 1;
-                self.set_mark(header, DONE);
             }
             None => {
-                self.set_mark(header, PENDING + of);
+                new = PENDING + of;
                 self.leave_unlisted(header);
             }
         }
+        let new = if upper { new << 4 } else { new };
+        // SAFETY: invariant "Sole region": as above.
+        unsafe { p.write(marks & if upper { 15 } else { 0xF0 } | new) }
         true
     }
 
