@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Kills in running programs, of each machine; ten times as many with `--long`.
 const KILLS: u32 = 200;
 /// The scenarios that can be made long, and for how many operations.
-const LONG: [(&str, &str); 24] = [
+const LONG: [(&str, &str); 25] = [
     ("nvmem", "superblock"),
     ("nvmem", "record"),
     ("nvmem", "loan"),
@@ -45,6 +45,7 @@ const LONG: [(&str, &str); 24] = [
     ("rtos-timers", "expiries"),
     ("rtos-locks", "locks"),
     ("rtos-posts", "posts"),
+    ("rtos-places", "places"),
     ("program-mq", "mq_protected"),
     ("program-em", "em_protected"),
 ];

@@ -205,6 +205,7 @@ pub const FILES: &[&str] = &[
     "suite/src/rtos/expiries.rs",
     "suite/src/rtos/locks.rs",
     "suite/src/rtos/posts.rs",
+    "suite/src/rtos/places.rs",
     "suite/src/devices.rs",
 ];
 

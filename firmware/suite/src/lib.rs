@@ -214,7 +214,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 45] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 46] {
     [
         nvmem::group(),
         tx::group(),
@@ -246,6 +246,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 45] {
         rtos::timers_group(),
         rtos::locks_group(),
         rtos::posts_group(),
+        rtos::places_group(),
         rtos::costs_group(),
         programs::mq_group(),
         programs::em_group(),

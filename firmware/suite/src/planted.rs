@@ -59,7 +59,7 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 36] = [
+pub const BUGS: [Bug; 37] = [
     Bug {
         number: crate::rtos::REGISTER_LOST,
         group: "rtos",
@@ -113,6 +113,14 @@ pub const BUGS: [Bug; 36] = [
         group: "rtos-posts",
         scenario: "posts",
         what: "a thread of the kernel tells of a message before it is sent",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::rtos::TOLD,
+        group: "rtos-places",
+        scenario: "places",
+        what: "a thread of the kernel tells of the end of a turn with a spawned thread before its loop goes on",
         on: &["arm", "riscv", "msp430"],
         both: false,
     },

@@ -59,6 +59,8 @@ groups! {
     locks_group, "rtos-locks": locks;
     /// Messages from a handler.
     posts_group, "rtos-posts": posts;
+    /// Reserved places.
+    places_group, "rtos-places": places;
 }
 
 /// What the kernel's calls cost.
@@ -82,7 +84,7 @@ pub(crate) const UNMASKED: u16 = 27;
 
 const BYTES: usize = 1024;
 /// The number of these scenarios.
-const KINDS: u16 = 5;
+const KINDS: u16 = 6;
 
 #[cfg(all(target_os = "none", target_abi = "eabihf"))]
 mod costs;
@@ -111,7 +113,7 @@ macro_rules! ported {
         }
     )+};
 }
-ported! { boot signals expiries locks posts }
+ported! { boot signals expiries locks posts places }
 
 /// Where there is a port.
 #[cfg(any(
