@@ -20,6 +20,9 @@ const CALLS: [(&str, &str, Option<&str>); 5] = [
 /// The drivers that the campaigns cut: of their programs' lock file.
 const DRIVERS: [&str; 5] = ["tmp1x2", "rfm69", "pcf857x", "lis3dh", "ds323x"];
 
+/// Kills of a program with a thermometer in QEMU.
+const KILLS: u32 = 200;
+
 /// What is the same on every computer.
 pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let arm = xtask::machine::costs_of(project, "arm", SCENARIOS, step)?;
@@ -51,7 +54,11 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
     figures.insert("device.cuts".to_owned(), cuts(&text)?);
     // A failure would have ended the test.
     figures.insert("device.failures".to_owned(), 0.0);
-    Ok(figures.into())
+    let (kills, failed) = xtask::qemu::kills_of_a_device(project, KILLS, step)?;
+    figures.insert("device.qemu_kills".to_owned(), kills.into());
+    figures.insert("device.qemu_failures".to_owned(), failed.len() as f64);
+    let wrong = (!failed.is_empty()).then(|| failed.join("\n"));
+    Ok(Measured { figures, wrong })
 }
 
 /// The sum of the cuts of all campaigns: lines of name, cuts, boots, failures.

@@ -6,7 +6,7 @@
 //! scenario has not ended.
 
 use crate::abi::{
-    ARM, ENDLESS, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, runs_on, source_line,
+    ARM, ENDLESS, FAILED, FINISHED, Machine, PANICKED, RISCV, RUNNING, cell, runs_on, source_line,
 };
 use crate::evaluate::package;
 use crate::firmware::{self, Image};
@@ -109,6 +109,26 @@ pub fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
     EMULATED.iter().map(|e| (e.program, e.package))
 }
 
+/// The Cortex-M4 with a thermometer on its I2C bus.
+const TMP105: Emulated = Emulated {
+    machine: &ARM,
+    program: "qemu-system-arm",
+    package: "qemu-system-arm",
+    file: 0x2100_0000,
+    options: &[
+        "-machine",
+        "mps2-an386,memory-backend=nvm",
+        "-semihosting-config",
+        "enable=on,target=native",
+        "-device",
+        "tmp105,address=0x48",
+    ],
+};
+/// How often its program changes the limits, and how many kills may miss a driver that is not
+/// restored.
+const CHANGES: u16 = 10_000;
+const DEVICE_MISSES: u32 = 20;
+
 /// What was done on one machine.
 #[derive(Default)]
 struct Count {
@@ -149,7 +169,14 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         };
         all.into_iter().map(join).collect()
     });
-    let mut remarks = Vec::new();
+    let (device, failed) = kills_of_a_device(project, wanted, s)?;
+    if let Some(failure) = failed.first() {
+        bail!("tmp105: {failure}");
+    }
+    let mut remarks = vec![format!(
+        "tmp105: {device} kills, its registers as committed before each first use, a driver that is \
+         not restored noticed"
+    )];
     for (e, count) in EMULATED.iter().zip(done) {
         let (name, count) = (e.machine.name, count?);
         if count.kills < wanted {
@@ -168,6 +195,41 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         ));
     }
     Ok(remarks.join("; ").into())
+}
+
+/// Kills the program of the thermometer so many times. How many kills there were while it ran, and
+/// what has failed.
+///
+/// **Errors**: something cannot be built or started, or a driver that is not restored is not
+/// noticed.
+pub fn kills_of_a_device(project: &Project, wanted: u32, s: &Step) -> Result<(u32, Vec<String>)> {
+    if !has_program(TMP105.program) {
+        bail!(
+            "{} is not installed (package {})",
+            TMP105.program,
+            TMP105.package
+        );
+    }
+    let image = firmware::build_tmp105(project, s)?;
+    let system = |argument| System {
+        e: &TMP105,
+        image: &image,
+        number: 0,
+        argument,
+        rounds: CHANGES,
+        path: project.target.join("xtask/qemu-tmp105.bin"),
+    };
+    let mut random = Random(0xA076_1D64_78BD_642F);
+    let mut count = Count::default();
+    let failed = system(0).run(wanted, &mut random, &mut count)?;
+    let mut planted = Count::default();
+    if system(1)
+        .run(DEVICE_MISSES, &mut random, &mut planted)?
+        .is_none()
+    {
+        bail!("tmp105: not noticed: a driver that is not restored");
+    }
+    Ok((count.kills, failed.into_iter().collect()))
 }
 
 /// Kills each of some scenarios (group and name) so many times on each machine that runs it. How
@@ -466,6 +528,9 @@ impl System<'_> {
         let boots = self.read_cell(file, cell::BOOTS)?;
         Ok(Some(match source_line(code) {
             Some((file, line)) => format!("firmware/{file}:{line} failed in boot {boots}"),
+            None if code & PANICKED == PANICKED => {
+                format!("a panic in line {} in boot {boots}", code & !PANICKED)
+            }
             None => format!("failure {code:#x} in boot {boots}"),
         }))
     }
