@@ -9,12 +9,13 @@ use xtask::run::{Step, cargo};
 const SCENARIOS: &str = "-costs/";
 
 /// Figure, and the sections of the rig: what the second one takes counts as none of it.
-const CALLS: [(&str, &str, Option<&str>); 5] = [
+const CALLS: [(&str, &str, Option<&str>); 6] = [
     ("bare", "bare", None),
     ("own_commit", "own", None),
     ("two_unit", "own_long", None),
     ("top_half", "top_half", None),
     ("staged", "staged", Some("step")),
+    ("set", "step", Some("no_set")),
 ];
 
 /// The drivers that the campaigns cut: of their programs' lock file.
@@ -115,7 +116,9 @@ mod tests {
     #[test]
     fn a_staged_context_without_its_step() {
         let mut costs = Figures::new();
-        for name in ["bare", "own", "own_long", "top_half", "staged", "step"] {
+        for name in [
+            "bare", "own", "own_long", "top_half", "staged", "step", "no_set",
+        ] {
             for (count, value) in [("instructions", 10.0), ("stores", 1.0)] {
                 costs.insert(format!("machine.arm.device_{name}.{count}"), value);
             }
