@@ -9,16 +9,20 @@ use xtask::run::{Step, cargo};
 const SCENARIOS: &str = "-costs/";
 
 /// Figure, and the sections of the rig: what the second one takes counts as none of it.
-const CALLS: [(&str, &str, Option<&str>); 5] = [
+const CALLS: [(&str, &str, Option<&str>); 6] = [
     ("bare", "bare", None),
     ("own_commit", "own", None),
     ("two_unit", "own_long", None),
     ("top_half", "top_half", None),
     ("staged", "staged", Some("step")),
+    ("set", "step", Some("no_set")),
 ];
 
 /// The drivers that the campaigns cut: of their programs' lock file.
 const DRIVERS: [&str; 5] = ["tmp1x2", "rfm69", "pcf857x", "lis3dh", "ds323x"];
+
+/// Kills of a program with a thermometer in QEMU.
+const KILLS: u32 = 200;
 
 /// What is the same on every computer.
 pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
@@ -51,7 +55,11 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
     figures.insert("device.cuts".to_owned(), cuts(&text)?);
     // A failure would have ended the test.
     figures.insert("device.failures".to_owned(), 0.0);
-    Ok(figures.into())
+    let (kills, failed) = xtask::qemu::kills_of_a_device(project, KILLS, step)?;
+    figures.insert("device.qemu_kills".to_owned(), kills.into());
+    figures.insert("device.qemu_failures".to_owned(), failed.len() as f64);
+    let wrong = (!failed.is_empty()).then(|| failed.join("\n"));
+    Ok(Measured { figures, wrong })
 }
 
 /// The sum of the cuts of all campaigns: lines of name, cuts, boots, failures.
@@ -108,7 +116,9 @@ mod tests {
     #[test]
     fn a_staged_context_without_its_step() {
         let mut costs = Figures::new();
-        for name in ["bare", "own", "own_long", "top_half", "staged", "step"] {
+        for name in [
+            "bare", "own", "own_long", "top_half", "staged", "step", "no_set",
+        ] {
             for (count, value) in [("instructions", 10.0), ("stores", 1.0)] {
                 costs.insert(format!("machine.arm.device_{name}.{count}"), value);
             }

@@ -63,9 +63,12 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     (
         "Devices",
         "The calls of `nv-device`: one lamp of a port is switched, on a Cortex-M4 and on an MSP430.\n\n\
-         - `bare` is that alone, in a function of its own. `own_commit` is the same with a context of a byte\n  that commits \
-         by itself, `two_unit` with one of 8 bytes.\n\
-         - `staged` is what a change of a context of a byte adds to a step. `top_half` is what an interrupt\n  does.\n\
+         - `bare` is that alone, in a function of its own, from its first instruction to its return.\n  `own_commit` is the \
+         same with a context of a byte that commits by itself, `two_unit` with one of\n  two units.\n\
+         - `set` is what a set of a lamp and a ring adds to a step that uses neither, and `staged` what a\n  change of the \
+         lamp's context of a byte adds to that. `top_half` is what an interrupt does.\n\
+         - `qemu_kills` are kills of a program with a thermometer on QEMU's I2C bus: its registers are as\n  committed \
+         before each first use.\n\
          - `toggle_percent` is what the own commit adds to the bare toggle, in cycles. In the paper a call\n  on a stack of \
          its own adds 1325 %.",
         "device.",

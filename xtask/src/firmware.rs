@@ -1,6 +1,6 @@
 //! `cargo xtask firmware`: the images of all machines.
 
-use crate::abi::{ARMV6M, MACHINES, MSP430, Machine, runs_on};
+use crate::abi::{ARM, ARMV6M, MACHINES, MSP430, Machine, runs_on};
 use crate::project::{Project, has_sources, has_target, linker, nightly};
 use crate::run::{Step, cargo, cargo_nightly};
 use anyhow::{Context, Result, bail};
@@ -137,6 +137,27 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
         }
     };
     groups.filter(runs).map(|t| image(&t.0)).collect()
+}
+
+/// Builds the program of a thermometer on QEMU's I2C bus.
+///
+/// **Errors**: as [`build`].
+pub fn build_tmp105(project: &Project, s: &Step) -> Result<Image> {
+    if let Some(how) = missing(&ARM) {
+        bail!("the {} images need:\n  {how}", ARM.name);
+    }
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .args(["build", "--profile", "firmware"])
+        .args(["--target", ARM.target])
+        .args(["-p", "relume-firmware-tmp105"]);
+    s.run(c)?;
+    let dir = project.target.join(ARM.target).join("firmware");
+    Ok(Image {
+        machine: &ARM,
+        group: "tmp105".to_owned(),
+        path: dir.join("tmp105"),
+    })
 }
 
 /// What the compiler takes a stack to be aligned to on MSP430, and what it is.

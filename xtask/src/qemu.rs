@@ -6,7 +6,7 @@
 //! scenario has not ended.
 
 use crate::abi::{
-    ARM, ENDLESS, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, runs_on, source_line,
+    ARM, ENDLESS, FAILED, FINISHED, Machine, PANICKED, RISCV, RUNNING, cell, runs_on, source_line,
 };
 use crate::evaluate::package;
 use crate::firmware::{self, Image};
@@ -58,9 +58,9 @@ const ROUNDS: u16 = 60_000;
 const PERIOD: u16 = 2000;
 /// The file is all of the memory that QEMU puts there, and must be as long.
 const FILE: u64 = 16 << 20;
-/// How long after its start a program is killed at the latest, in microseconds; less if it ends
-/// before that.
+/// [`Emulated::latest`] of programs that only use memory, and of one that uses a bus.
 const LATEST: u64 = 4000;
+const LATEST_ON_A_BUS: u64 = 80_000;
 /// How often a program may end before it was killed often enough.
 const LIVES: u32 = 300;
 /// What a boot may take before it counts as hanging.
@@ -73,6 +73,9 @@ struct Emulated {
     package: &'static str,
     /// The address at which the file begins.
     file: u32,
+    /// How long after its start a program is killed at the latest, in microseconds; less if it ends
+    /// before that.
+    latest: u64,
     options: &'static [&'static str],
 }
 
@@ -82,6 +85,7 @@ const EMULATED: [Emulated; 2] = [
         program: "qemu-system-arm",
         package: "qemu-system-arm",
         file: 0x2100_0000,
+        latest: LATEST,
         options: &[
             "-machine",
             "mps2-an386,memory-backend=nvm",
@@ -94,6 +98,7 @@ const EMULATED: [Emulated; 2] = [
         program: "qemu-system-riscv32",
         package: "qemu-system-misc",
         file: 0x8000_0000,
+        latest: LATEST,
         options: &[
             "-machine",
             "virt,memory-backend=nvm",
@@ -110,6 +115,27 @@ pub fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
     EMULATED.iter().map(|e| (e.program, e.package))
 }
 
+/// The Cortex-M4 with a thermometer on its I2C bus.
+const TMP105: Emulated = Emulated {
+    machine: &ARM,
+    program: "qemu-system-arm",
+    package: "qemu-system-arm",
+    file: 0x2100_0000,
+    latest: LATEST_ON_A_BUS,
+    options: &[
+        "-machine",
+        "mps2-an386,memory-backend=nvm",
+        "-semihosting-config",
+        "enable=on,target=native",
+        "-device",
+        "tmp105,address=0x48",
+    ],
+};
+/// How often its program changes the limits, and how many kills may miss a driver that is not
+/// restored.
+const CHANGES: u16 = 60_000;
+const DEVICE_MISSES: u32 = 20;
+
 /// What was done on one machine.
 #[derive(Default)]
 struct Count {
@@ -118,6 +144,8 @@ struct Count {
     ends: u32,
     ticks: u64,
     noticed: u32,
+    /// Kills after which the scenario's first own cell was another than before the boot.
+    moved: u32,
 }
 
 /// The step of CI.
@@ -150,7 +178,14 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         };
         all.into_iter().map(join).collect()
     });
-    let mut remarks = Vec::new();
+    let (device, failed) = kills_of_a_device(project, wanted, s)?;
+    if let Some(failure) = failed.first() {
+        bail!("tmp105: {failure}");
+    }
+    let mut remarks = vec![format!(
+        "tmp105: {device} kills, its registers as committed before each first use, a driver that is \
+         not restored noticed"
+    )];
     for (e, count) in EMULATED.iter().zip(done) {
         let (name, count) = (e.machine.name, count?);
         if count.kills < wanted {
@@ -169,6 +204,44 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         ));
     }
     Ok(remarks.join("; ").into())
+}
+
+/// Kills the program of the thermometer so many times. How many kills there were while it ran, and
+/// what has failed.
+///
+/// **Errors**: something cannot be built or started, or a driver that is not restored is not
+/// noticed.
+pub fn kills_of_a_device(project: &Project, wanted: u32, s: &Step) -> Result<(u32, Vec<String>)> {
+    if !has_program(TMP105.program) {
+        bail!(
+            "{} is not installed (package {})",
+            TMP105.program,
+            TMP105.package
+        );
+    }
+    let image = firmware::build_tmp105(project, s)?;
+    let system = |argument| System {
+        e: &TMP105,
+        image: &image,
+        number: 0,
+        argument,
+        rounds: CHANGES,
+        path: project.target.join("xtask/qemu-tmp105.bin"),
+    };
+    let mut random = Random(0xA076_1D64_78BD_642F);
+    let mut count = Count::default();
+    let failed = system(0).run(wanted, &mut random, &mut count)?;
+    if count.moved < wanted / 3 && failed.is_none() {
+        bail!("tmp105: {} kills of {wanted} after a change", count.moved);
+    }
+    let mut planted = Count::default();
+    if system(1)
+        .run(DEVICE_MISSES, &mut random, &mut planted)?
+        .is_none()
+    {
+        bail!("tmp105: not noticed: a driver that is not restored");
+    }
+    Ok((count.kills, failed.into_iter().collect()))
 }
 
 /// Kills each of some scenarios (group and name) so many times on each machine that runs it. How
@@ -344,7 +417,7 @@ impl System<'_> {
     /// too early, and then sooner. What has failed, if a check has. A program without an end is
     /// only killed.
     fn run(&self, kills: u32, random: &mut Random, count: &mut Count) -> Result<Option<String>> {
-        let (mut killed, mut latest) = (0, LATEST);
+        let (mut killed, mut latest) = (0, self.e.latest);
         for _ in 0..LIVES {
             let file = self.blank()?;
             loop {
@@ -416,6 +489,7 @@ impl System<'_> {
         }
         // The status is of the boot before until start-up has counted this one.
         let before = self.read_cell(file, cell::BOOTS)?;
+        let progress = self.read_cell(file, cell::OWN)?;
         let mut running = Running(self.start()?);
         let began = Instant::now();
         let started =
@@ -447,6 +521,7 @@ impl System<'_> {
                 }
                 if self.read_cell(file, cell::STATUS)? == RUNNING {
                     count.kills += 1;
+                    count.moved += u32::from(self.read_cell(file, cell::OWN)? != progress);
                     return Ok(End::Killed);
                 }
                 return Ok(End::Finished);
@@ -467,6 +542,9 @@ impl System<'_> {
         let boots = self.read_cell(file, cell::BOOTS)?;
         Ok(Some(match source_line(code) {
             Some((file, line)) => format!("firmware/{file}:{line} failed in boot {boots}"),
+            None if code & PANICKED == PANICKED => {
+                format!("a panic in line {} in boot {boots}", code & !PANICKED)
+            }
             None => format!("failure {code:#x} in boot {boots}"),
         }))
     }

@@ -335,7 +335,7 @@ pub mod section {
         DEVICE_BARE = 180 "device_bare";
         /// The same, and its context of a byte commits by itself.
         DEVICE_OWN = 181 "device_own";
-        /// The same with a context of 8 bytes.
+        /// The same with a context of two units.
         DEVICE_OWN_LONG = 182 "device_own_long";
         /// An interrupt posts an event.
         DEVICE_TOP_HALF = 183 "device_top_half";
@@ -345,6 +345,8 @@ pub mod section {
         DEVICE_STAGED = 185 "device_staged";
         /// The same, and an event is handled.
         DEVICE_EVENT = 186 "device_event";
+        /// The turn of a loop of one step without devices.
+        DEVICE_NO_SET = 187 "device_no_set";
         /// A heap of 1 KiB is formatted, with a save just in time.
         HEAP_FORMAT = 50 "heap_format";
         /// It is opened: nothing but its root is there.

@@ -147,6 +147,11 @@ fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
         Replay::<u32, M, _>::open_with(rest, options, (), |_| Ok(0)).map_err(|r| r.error)
     );
     let all = rt.is_live() && before <= 2;
+    let alone = rt.each_step(0..4, (), |_, _, _, ()| {
+        Scene::<'static, M>::next_section_anywhere(section::DEVICE_NO_SET);
+        Ok(())
+    });
+    scene.end_section();
     let plain = rt.each_step_with(&set, 0..4, (), |_, _, _, ()| {
         Scene::<'static, M>::next_section_anywhere(section::DEVICE_STEP);
         Ok(())
@@ -165,6 +170,7 @@ fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
         Ok(())
     });
     scene.end_section();
-    check!(scene, plain.is_ok() && staged.is_ok() && handled.is_ok());
+    check!(scene, alone.is_ok() && plain.is_ok());
+    check!(scene, staged.is_ok() && handled.is_ok());
     check!(scene, !all || set.button.waiting() == 0);
 }

@@ -13,6 +13,7 @@ use nv_device::{
 };
 use powerfail::{Mapped, World, explore};
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -132,6 +133,39 @@ fn a_panic_takes_the_driver_out() {
     .run();
 }
 
+/// A driver that is built in a step is built from what is committed, and not from what the step
+/// wants.
+#[test]
+fn a_driver_built_in_a_step() {
+    explore(
+        Mapped::<InOrder32>::new(BYTES),
+        |region: Region<'_, InOrder32>, world: &World<'_, Outside>| {
+            let board = Board::new(world);
+            let (contexts, rest) = split(region);
+            let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+            let committed = Committed::of(number, &Config::SMALL);
+            let (lit,) = open::<(Staged<u8>,), _>(contexts, committed, (1,)).expect("opens");
+            let set = Set::new(Panel(StagedDevice::<Lamps<'_>, _>::new(lit, I2c(&board))));
+            let options = Options {
+                table: Config::SMALL,
+                ..Options::default()
+            };
+            let mut rt = Replay::<u32, InOrder32, _>::open_with(rest, options, (), |_| Ok(0))
+                .unwrap_or_else(|r| panic!("{}", r.error));
+            let undone = rt.step_with(&set, (), |step, _, ()| {
+                let lamps = &step.token().0;
+                lamps.change(step, |lit| *lit = 2)?;
+                lamps.with(|_, _| Ok(()))?;
+                Err::<(), _>(step.abort(7))
+            });
+            assert!(undone.is_err());
+            set.0.with(|_, _| Ok(())).expect("in use");
+            assert_eq!((board.lamps.get(), set.0.context()), (1, Some(1)));
+        },
+    )
+    .run();
+}
+
 /// A member of a set that cannot be staged.
 struct Broken;
 impl Joined for Broken {
@@ -201,14 +235,14 @@ fn a_join_that_fails() {
 /// devices follow when they are used.
 #[test]
 fn a_panic_while_devices_follow() {
-    struct Shy<'p>(&'p Cell<u8>);
+    struct Shy<'p>(PhantomData<&'p Cell<u8>>);
     impl<'p> Restore for Shy<'p> {
         type Context = [u8; 6];
         type Parts = &'p Cell<u8>;
         type Error = ();
         fn restore(port: &mut &'p Cell<u8>, context: &[u8; 6]) -> Result<Self, ()> {
             port.set(context[0]);
-            Ok(Shy(port))
+            Ok(Shy(PhantomData))
         }
         fn apply(&mut self, _: &[u8; 6]) -> Result<Apply, ()> {
             panic!("while it follows")
