@@ -121,7 +121,7 @@ pub const BUGS: [Bug; 37] = [
         group: "rtos-places",
         scenario: "places",
         what: "a thread of the kernel tells of the end of a turn with a spawned thread before its loop goes on",
-        on: &["arm", "riscv", "msp430"],
+        on: &["arm", "riscv"],
         both: false,
     },
     Bug {

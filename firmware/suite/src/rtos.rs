@@ -59,7 +59,7 @@ groups! {
     locks_group, "rtos-locks": locks;
     /// Messages from a handler.
     posts_group, "rtos-posts": posts;
-    /// Reserved places.
+    /// Reserved places. Not on an MSP430.
     places_group, "rtos-places": places;
 }
 
@@ -88,6 +88,9 @@ const KINDS: u16 = 6;
 
 #[cfg(all(target_os = "none", target_abi = "eabihf"))]
 mod costs;
+/// It does not fit into an MSP430, and does not run there.
+#[cfg(all(target_os = "none", any(target_arch = "arm", target_arch = "riscv32")))]
+mod places;
 
 /// One module of scenarios, where there is a port.
 macro_rules! ported {
@@ -113,7 +116,7 @@ macro_rules! ported {
         }
     )+};
 }
-ported! { boot signals expiries locks posts places }
+ported! { boot signals expiries locks posts }
 
 /// Where there is a port.
 #[cfg(any(
@@ -407,4 +410,8 @@ mod machine {
 #[cfg(not(all(target_os = "none", target_abi = "eabihf")))]
 mod costs {
     pub(super) use super::machine::handover as measure;
+}
+#[cfg(not(all(target_os = "none", any(target_arch = "arm", target_arch = "riscv32"))))]
+mod places {
+    pub(super) use super::machine::handover as places;
 }

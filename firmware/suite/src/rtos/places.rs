@@ -51,8 +51,7 @@ nv_rtos::system! {
     }
 }
 
-/// Counts under the lock. Both threads have the same code for it: that of two does not fit into an
-/// MSP430.
+/// Counts under the lock.
 fn counts(th: &mut Thread<Plan, u32>, job: Job, me: u16) -> Result<(), Error> {
     let guard = th.lock(&LATCHES.at(job.latch))?;
     let scene = Here::anywhere();
