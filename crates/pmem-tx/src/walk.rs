@@ -90,7 +90,7 @@ const HEAP_BYTES: usize = 2 * size_of::<Marks>() * GRANULE;
 
 /// The lowest bits of the marks that are `UNOWNED`.
 fn unowned(marks: Marks) -> Marks {
-    let other = marks ^ LOWEST * UNOWNED as Marks;
+    let other = marks ^ (LOWEST * UNOWNED as Marks);
     !(other | other >> 1 | other >> 2 | other >> 3) & LOWEST
 }
 
