@@ -339,8 +339,12 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     #[inline(never)]
     fn leave_unlisted(&mut self, from: usize) {
         let word = from / HEAP_BYTES * size_of::<Marks>();
-        self.low = self.low.min(word);
-        self.unlisted += 1;
+        if !planted!("pmem-tx/search-begins-too-late") || self.low == usize::MAX {
+            self.low = self.low.min(word);
+        }
+        if !planted!("pmem-tx/unlisted-is-forgotten") {
+            self.unlisted += 1;
+        }
     }
 
     /// Takes a block that is to be checked: the one that was listed last.
