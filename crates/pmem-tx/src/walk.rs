@@ -285,6 +285,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if !self.core.may_begin_block(header) {
             return false;
         }
+        let from = header - self.core.geo.heap;
         let (p, upper) = self.mark_position(header);
         // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         let marks = unsafe { p.read() };
@@ -320,12 +321,12 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let mut new = DONE;
         match self.recent.get_mut(self.listed) {
             Some(free) => {
-                free.write(Claimed::new(header - self.core.geo.heap, of));
+                free.write(Claimed::new(from, of));
                 self.listed += 1;
             }
             None => {
                 new = PENDING + of;
-                self.leave_unlisted(header);
+                self.leave_unlisted(from);
             }
         }
         let new = if upper { new << 4 } else { new };
@@ -336,10 +337,14 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     #[cold]
     #[inline(never)]
-    fn leave_unlisted(&mut self, header: usize) {
-        let word = (header - self.core.geo.heap) / HEAP_BYTES * size_of::<Marks>();
-        self.low = self.low.min(word);
-        self.unlisted += 1;
+    fn leave_unlisted(&mut self, from: usize) {
+        let word = from / HEAP_BYTES * size_of::<Marks>();
+        if !planted!("pmem-tx/search-begins-too-late") || self.low == usize::MAX {
+            self.low = self.low.min(word);
+        }
+        if !planted!("pmem-tx/unlisted-is-forgotten") {
+            self.unlisted += 1;
+        }
     }
 
     /// Takes a block that is to be checked: the one that was listed last.

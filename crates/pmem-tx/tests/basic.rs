@@ -633,3 +633,79 @@ fn several_contexts_fit_into_what_they_say() {
         );
     }
 }
+
+/// Every object is checked and none leaks, also where one object owns more than the walk lists, and
+/// those own lists that lie before them and behind them.
+#[test]
+fn more_objects_than_the_walk_lists() {
+    const MANY: usize = 40;
+    const INVALID: u32 = u32::MAX;
+
+    /// A `char`, and the next one.
+    #[derive(Persist)]
+    #[repr(C)]
+    struct Letter<'p> {
+        letter: char,
+        next: Option<PBox<'p, Letter<'p>>>,
+    }
+    #[derive(Persist)]
+    #[repr(C)]
+    struct Letters<'p> {
+        all: [Option<PBox<'p, Letter<'p>>>; MANY],
+    }
+
+    let letter = |n: usize| char::from_u32(0x3_0000 + n as u32).unwrap();
+    let mut buf = buffer(512);
+    let mut pool = Pool::<Letters<'static>>::open(Region::new(&mut buf), |tx| {
+        let mut all = [const { None }; MANY];
+        // Each lies before the one in front of it.
+        for (n, first) in all.iter_mut().enumerate().rev() {
+            *first = Some(PBox::new(
+                tx,
+                Letter {
+                    letter: letter(n),
+                    next: None,
+                },
+            )?);
+        }
+        Ok(Letters { all })
+    })
+    .unwrap();
+    for n in (0..MANY).map(|i| 7 * i % MANY) {
+        // Another one in front of each list, in any order; every fourth list is lost.
+        pool.tx(|tx, root| {
+            let list = &mut root.get_mut(tx)?.all[n];
+            let next = list.take();
+            let letter = letter(MANY + n);
+            let new = PBox::new(tx, Letter { letter, next })?;
+            if n % 4 != 0 {
+                *list = Some(new);
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+    drop(pool.close());
+
+    let kept = 1 + MANY / 4 * 3 * 2;
+    let open = |buf: &mut Vec<MaybeUninit<u64>>| {
+        Pool::<Letters<'static>>::open(Region::new(buf), |_| Err(Error::Aborted(0)))
+            .map_err(|r| r.error)
+            .map(|mut pool| pool.audit().unwrap())
+    };
+    let audit = open(&mut buf.clone()).unwrap();
+    assert_eq!((audit.blocks, audit.unreachable), (kept, 0));
+    for n in 0..2 * MANY {
+        let mut damaged = buf.clone();
+        let at = find(&damaged, letter(n) as u32);
+        patch(&mut damaged, at, INVALID);
+        let lost = n % MANY % 4 == 0;
+        let found = open(&mut damaged).map(|a| a.blocks);
+        if lost {
+            assert_eq!(found, Ok(kept), "a lost letter, {n}");
+        } else {
+            let invalid = matches!(found, Err(OpenError::Invalid(nvmem::Invalid::Bits("char"))));
+            assert!(invalid, "letter {n}: {found:?}");
+        }
+    }
+}
