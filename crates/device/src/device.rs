@@ -111,7 +111,7 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
             self.slot.follow(&context)?;
         }
         self.context.save(context);
-        self.slot.follow(&context)
+        self.slot.follow_alone(&context)
     }
 
     /// Makes a call, and saves its context if it has changed: once, when this outermost call
