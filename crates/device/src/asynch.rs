@@ -87,6 +87,56 @@ impl<'m, D: AsyncRestore, M: Model> AsyncDevice<'m, D, M> {
     /// **Power loss**, **Cost**: as for
     /// [`Device::at_least_once`](crate::Device::at_least_once). **Errors**: [`CallError`]. After
     /// an error, if `body` unwinds, and if the future is dropped, the driver is taken out.
+    ///
+    /// ```
+    /// use nv_device::nvmem::InOrder32;
+    /// use nv_device::{AsyncDevice, AsyncRestore, CallError};
+    /// # use core::future::Future;
+    /// # use core::task::{Context, Waker};
+    /// # struct Lamp;
+    /// # impl AsyncRestore for Lamp {
+    /// #     type Context = u8;
+    /// #     type Parts = ();
+    /// #     type Error = ();
+    /// #     async fn restore(_: &mut (), _: &u8) -> Result<Self, ()> { Ok(Lamp) }
+    /// # }
+    /// type Lamps<'m> = AsyncDevice<'m, Lamp, InOrder32>;
+    ///
+    /// async fn count(lamp: &mut Lamps<'_>) -> Result<u32, CallError<()>> {
+    ///     lamp.at_least_once(3, async |_lamp, calls: u32| Ok(calls + 1)).await
+    /// }
+    /// # let _: fn(&mut Lamps<'_>) = |lamp| {
+    /// #     let mut f = core::pin::pin!(count(lamp));
+    /// #     let _ = f.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    /// # };
+    /// ```
+    ///
+    /// A body that captures does not compile:
+    ///
+    /// ```compile_fail
+    /// use nv_device::nvmem::InOrder32;
+    /// use nv_device::{AsyncDevice, AsyncRestore, CallError};
+    /// # use core::future::Future;
+    /// # use core::task::{Context, Waker};
+    /// # struct Lamp;
+    /// # impl AsyncRestore for Lamp {
+    /// #     type Context = u8;
+    /// #     type Parts = ();
+    /// #     type Error = ();
+    /// #     async fn restore(_: &mut (), _: &u8) -> Result<Self, ()> { Ok(Lamp) }
+    /// # }
+    /// type Lamps<'m> = AsyncDevice<'m, Lamp, InOrder32>;
+    ///
+    /// async fn count(lamp: &mut Lamps<'_>) -> Result<u32, CallError<()>> {
+    ///     let mut calls = 3;
+    ///     lamp.at_least_once((), async |_lamp, ()| { calls += 1; Ok(()) }).await?; // captured
+    ///     Ok(calls)
+    /// }
+    /// # let _: fn(&mut Lamps<'_>) = |lamp| {
+    /// #     let mut f = core::pin::pin!(count(lamp));
+    /// #     let _ = f.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    /// # };
+    /// ```
     pub async fn at_least_once<A: ByValue, O, F>(
         &mut self,
         args: A,

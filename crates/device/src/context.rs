@@ -27,7 +27,9 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nv_replay::nvmem::persist::{from_bytes, to_bytes};
 use nv_replay::nvmem::tagged::{Cells, Fixed, FixedWidths, Widths, Words};
-use nv_replay::nvmem::{Model, Plain, Region, Unit, Units, Version, Versions, mapped, planted};
+use nv_replay::nvmem::{
+    HasVersions, Model, Plain, Region, Unit, Version, Versions, mapped, planted,
+};
 
 /// A context that commits by itself: an item of [`open`](crate::open()). A device has either
 /// this or [`Staged`], so its context has one owner.
@@ -118,37 +120,52 @@ impl Resolver {
 /// The bytes of the word of a context.
 const WORD: usize = 8;
 
-/// A context that is longer than its word: its two versions.
-struct Cell2<'m, C, M> {
-    versions: Versions<'m, M, C>,
-    /// Which one counts.
+/// The form of a context that commits by itself.
+pub(crate) struct AsOwn;
+impl<M: Model, C> HasVersions<M, C> for AsOwn {
+    const VERSIONS: bool = !one_unit::<M, C>();
+}
+
+/// The form of a context that commits with a step.
+pub(crate) struct AsStaged;
+impl<M: Model, C> HasVersions<M, C> for AsStaged {
+    const VERSIONS: bool = size_of::<C>() != 0 && !one_state::<M, C>();
+}
+
+/// A context on the medium.
+struct Stored<'m, C, M, F> {
+    medium: Versions<'m, M, C, F>,
+    /// The version that counts, if there are versions.
     counts: Cell<Version>,
 }
 
-/// The word of a context, and its versions, if it has some, of a cell that is sound.
-#[allow(clippy::type_complexity)]
-fn parts<'m, C: Plain + Copy, M: Model, F: FixedWidths>(
-    cells: Cells<'m, M, C, Fixed<F>>,
-) -> Option<(Units<'m, M, 1>, Cell2<'m, C, M>)> {
-    let (word, versions) = cells.close().split_at(WORD).ok()?;
-    let word = Units::new(word)?;
-    let cell = Cell2 {
-        versions: Versions::new(versions)?,
-        counts: Cell::new(if word.load(0)? & 1 == 0 {
-            Version::FIRST
-        } else {
+impl<'m, C: Plain + Copy, M: Model, F: HasVersions<M, C>> Stored<'m, C, M, F> {
+    /// The context in this region, which holds a sound one.
+    fn new(region: Region<'m, M>) -> Option<Self> {
+        let medium = Versions::new(region)?;
+        let second = F::VERSIONS && medium.word() & 1 != 0;
+        let counts = Cell::new(if second {
             Version::SECOND
-        }),
-    };
-    Some((word, cell))
+        } else {
+            Version::FIRST
+        });
+        Some(Stored { medium, counts })
+    }
+
+    /// Commits another version, apart from any step.
+    #[inline(always)]
+    fn put_settled<W: FixedWidths>(&self, value: C) {
+        let version = self.counts.get().other();
+        self.medium.write(version, value);
+        mapped::fence::<M>();
+        self.medium.store_word(settled_version::<W>(version));
+        self.counts.set(version);
+    }
 }
 
 /// A persistent context that commits by itself, with a copy in RAM.
 pub struct OwnContext<'m, C, M> {
-    /// A context of one unit is here, ...
-    word: Units<'m, M, 1>,
-    /// ... and a longer one here.
-    cell: Option<Cell2<'m, C, M>>,
+    stored: Stored<'m, C, M, AsOwn>,
     value: C,
 }
 
@@ -181,30 +198,28 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
     };
 
     pub(crate) fn format(region: Region<'m, M>, value: C) -> Option<Self> {
-        let (word, cell) = if one_unit::<M, C>() {
-            let word = Units::new(region)?;
-            word.store(0, unit_of::<C, M>(value));
-            (word, None)
+        let stored: Stored<'m, C, M, AsOwn> = if one_unit::<M, C>() {
+            let stored: Stored<'m, C, M, AsOwn> = Stored::new(region)?;
+            stored.medium.store_word(unit_of::<C, M>(value));
+            stored
         } else {
             let cells = Cells::format(region, 1, Fixed::<Alone>::NEW, value).ok()?;
-            let (word, cell) = parts(cells)?;
-            (word, Some(cell))
+            Stored::new(cells.close())?
         };
-        Some(OwnContext { word, cell, value })
+        Some(OwnContext { stored, value })
     }
 
     pub(crate) fn recover(region: Region<'m, M>) -> Option<Self> {
-        let (word, cell, value);
-        if one_unit::<M, C>() {
-            value = region.read_value(0)?;
-            (word, cell) = (Units::new(region)?, None);
+        let (region, value) = if one_unit::<M, C>() {
+            let value = region.read_value(0)?;
+            (region, value)
         } else {
             let cells = Cells::recover(region, 1, Fixed::<Alone>::NEW, |_| None).ok()?;
-            value = cells.get(0, |_| None).ok()?;
-            let found = parts(cells)?;
-            (word, cell) = (found.0, Some(found.1));
-        }
-        Some(OwnContext { word, cell, value })
+            let value = cells.get(0, |_| None).ok()?;
+            (cells.close(), value)
+        };
+        let stored = Stored::new(region)?;
+        Some(OwnContext { stored, value })
     }
 
     /// The committed context.
@@ -220,32 +235,17 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
     pub(crate) fn save(&mut self, value: C) {
         if size_of::<C>() == 0 {
         } else if one_unit::<M, C>() {
-            self.word.store(0, unit_of::<C, M>(value));
-        } else if let Some(cell) = &self.cell {
-            cell.put_settled::<Alone>(&self.word, value)
+            self.stored.medium.store_word(unit_of::<C, M>(value))
+        } else {
+            self.stored.put_settled::<Alone>(value)
         }
         self.value = value;
     }
 }
 
-impl<C: Plain + Copy, M: Model> Cell2<'_, C, M> {
-    /// Commits a value apart from any step.
-    #[inline(always)]
-    fn put_settled<F: FixedWidths>(&self, word: &Units<'_, M, 1>, value: C) {
-        let version = self.counts.get().other();
-        self.versions.write(version, value);
-        mapped::fence::<M>();
-        word.store(0, settled_version::<F>(version));
-        self.counts.set(version);
-    }
-}
-
 /// A persistent context that commits with a step, with a copy in RAM.
 pub struct StagedContext<'m, C, M> {
-    /// A tagged word: with the state of a context of one byte, ...
-    word: Units<'m, M, 1>,
-    /// ... or with the version that counts of a longer one.
-    cell: Option<Cell2<'m, C, M>>,
+    stored: Stored<'m, C, M, AsStaged>,
     value: Cell<C>,
 }
 
@@ -271,47 +271,44 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
     };
 
     pub(crate) fn format(region: Region<'m, M>, value: C) -> Option<Self> {
-        let (word, cell) = if size_of::<C>() == 0 {
-            (Units::new(region)?, None)
+        let region = if size_of::<C>() == 0 {
+            region
         } else if one_state::<M, C>() {
             let mut words = Words::format(region, 1, Fixed::<States<M>>::NEW).ok()?;
             words.put_settled(0, state(value)).ok()?;
-            (Units::new(words.close())?, None)
+            words.close()
         } else {
             let cells = Cells::format(region, 1, Fixed::<OfVersions<M>>::NEW, value).ok()?;
-            let (word, cell) = parts(cells)?;
-            (word, Some(cell))
+            cells.close()
         };
+        let stored = Stored::new(region)?;
         let value = Cell::new(value);
-        Some(StagedContext { word, cell, value })
+        Some(StagedContext { stored, value })
     }
 
     pub(crate) fn recover(region: Region<'m, M>, by: Resolver) -> Option<Self> {
-        let (word, cell, value);
-        if size_of::<C>() == 0 {
-            value = from_bytes(&[]).ok()?;
-            (word, cell) = (Units::new(region)?, None);
+        let (region, value) = if size_of::<C>() == 0 {
+            (region, from_bytes(&[]).ok()?)
         } else if one_state::<M, C>() {
             let last = by.last(&States::<M>::WIDTHS);
             let words = Words::recover(region, 1, Fixed::<States<M>>::NEW, |_| Some(last)).ok()?;
             let state = u8::try_from(words.get(0, |_| None).ok()?).ok()?;
-            value = from_bytes(&[state]).ok()?;
-            (word, cell) = (Units::new(words.close())?, None);
+            (words.close(), from_bytes(&[state]).ok()?)
         } else {
             let last = by.last(&OfVersions::<M>::WIDTHS);
             let fixed = Fixed::<OfVersions<M>>::NEW;
             let cells = Cells::recover(region, 1, fixed, |_| Some(last)).ok()?;
-            value = cells.get(0, |_| None).ok()?;
-            let found = parts(cells)?;
-            (word, cell) = (found.0, Some(found.1));
-        }
+            let value = cells.get(0, |_| None).ok()?;
+            (cells.close(), value)
+        };
+        let stored = Stored::new(region)?;
         let value = Cell::new(value);
-        Some(StagedContext { word, cell, value })
+        Some(StagedContext { stored, value })
     }
 
     /// An address that no other context has, as long as this one lives.
     pub(crate) fn address(&self) -> usize {
-        self.word.base().addr()
+        self.stored.medium.base().addr()
     }
 
     /// The committed context.
@@ -327,28 +324,30 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
             return self.put_settled(value);
         }
         if size_of::<C>() == 0 {
-        } else if one_state::<M, C>() {
-            let (before, after) = (state(self.value.get()), state(value));
-            let word = staged(&States::<M>::WIDTHS, number, before, after);
-            self.word.put(0, word)
-        } else if let Some(cell) = &self.cell {
-            let before = cell.counts.get();
-            let after = before.other();
-            cell.versions.write(after, value);
-            let states = before.bits(2) | after.bits(1);
-            self.word.put(0, number << 2 | states)
+            return;
         }
+        let word = if one_state::<M, C>() {
+            let (before, after) = (state(self.value.get()), state(value));
+            staged(&States::<M>::WIDTHS, number, before, after)
+        } else {
+            let before = self.stored.counts.get();
+            self.stored.medium.write(before.other(), value);
+            number << 2 | before.bits(2) | before.other().bits(1)
+        };
+        self.stored.medium.put_word(word)
     }
 
     /// Undoes what is staged.
     pub(crate) fn revert(&self) {
         if size_of::<C>() == 0 {
-        } else if one_state::<M, C>() {
-            self.put_settled(self.value.get())
-        } else if let Some(cell) = &self.cell {
-            let word = settled_version::<OfVersions<M>>(cell.counts.get());
-            self.word.store(0, word)
+            return;
         }
+        let word = if one_state::<M, C>() {
+            settled(&States::<M>::WIDTHS, state(self.value.get()))
+        } else {
+            settled_version::<OfVersions<M>>(self.stored.counts.get())
+        };
+        self.stored.medium.store_word(word)
     }
 
     /// The step has committed: what it has staged counts, whatever commits from now on.
@@ -359,26 +358,27 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
         if size_of::<C>() == 0 {
         } else if one_state::<M, C>() {
             if !keep_stamp {
-                self.word
-                    .store(0, settled(&States::<M>::WIDTHS, state(value)))
+                let word = settled(&States::<M>::WIDTHS, state(value));
+                self.stored.medium.store_word(word)
             }
-        } else if let Some(cell) = &self.cell {
-            let version = cell.counts.get().other();
-            cell.counts.set(version);
+        } else {
+            let version = self.stored.counts.get().other();
+            self.stored.counts.set(version);
             if !keep_stamp {
-                self.word.put(0, settled_version::<OfVersions<M>>(version))
+                let word = settled_version::<OfVersions<M>>(version);
+                self.stored.medium.put_word(word)
             }
         }
     }
 
-    /// Commits apart from a step.
+    /// Commits apart from a step: for planted bugs.
     pub(crate) fn put_settled(&self, value: C) {
         if size_of::<C>() == 0 {
         } else if one_state::<M, C>() {
             let word = settled(&States::<M>::WIDTHS, state(value));
-            self.word.store(0, word)
-        } else if let Some(cell) = &self.cell {
-            cell.put_settled::<OfVersions<M>>(&self.word, value)
+            self.stored.medium.store_word(word)
+        } else {
+            self.stored.put_settled::<OfVersions<M>>(value)
         }
     }
 }

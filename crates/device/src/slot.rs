@@ -68,15 +68,22 @@ impl<D: Restore> Slot<D, D::Parts> {
         }
     }
 
+    /// The committed context has changed, and there is no driver.
+    #[cold]
+    #[inline(never)]
+    fn follow_unbuilt(&mut self, context: &D::Context) -> Result<(), CallError<D::Error>> {
+        if self.eager {
+            self.build(context)
+        } else {
+            Ok(())
+        }
+    }
+
     /// The committed context has changed: the device follows, if it is in use.
     #[inline(always)]
     pub fn follow(&mut self, context: &D::Context) -> Result<(), CallError<D::Error>> {
         if self.driver.is_none() {
-            return if self.eager {
-                self.build(context)
-            } else {
-                Ok(())
-            };
+            return self.follow_unbuilt(context);
         }
         let mut in_use = self.enter(D::release);
         let applied = in_use.driver().map(|driver| driver.apply(context));

@@ -66,4 +66,4 @@ pub use record::{Record, RecordError};
 pub use region::{OpenFailure, Region, RegionError};
 pub use superblock::Superblock;
 pub use units::Units;
-pub use versions::{Version, Versions};
+pub use versions::{HasVersions, Version, Versions};

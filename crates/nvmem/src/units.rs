@@ -42,25 +42,11 @@ impl<'m, M: Model, const N: usize> Units<'m, M, N> {
     /// **Power loss**: the old unit or the new one. **Cost**: one store, and a fence.
     #[inline(always)]
     pub fn store(&self, index: usize, value: u32) {
-        self.put(index, value);
-        mapped::fence::<M>();
-    }
-
-    /// Stores the unit `index` without a fence: one that follows before anything depends on it is
-    /// up to the caller. Nothing happens if there is none.
-    ///
-    /// **Power loss**: the old unit or the new one. **Cost**: one store.
-    #[inline(always)]
-    pub fn put(&self, index: usize, value: u32) {
         if index >= N {
             return;
         }
         // SAFETY: invariant "Inside the region": as in `load`. Like a `Cell`, this is not `Sync`.
         unsafe { self.0.store(index * M::Unit::BYTES, value) }
-    }
-
-    /// The address of the first one.
-    pub fn base(&self) -> *mut u8 {
-        self.0.base()
+        mapped::fence::<M>();
     }
 }

@@ -1,34 +1,45 @@
-//! Two copies of a plain value, for code that counts instructions: the length is compared once.
+//! A word and two copies of a plain value, for code that counts instructions: the length is compared
+//! once.
 
 use crate::mapped;
-use crate::model::Model;
+use crate::model::{Model, Unit};
 use crate::persist::Plain;
 use crate::region::Region;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// Two versions of a value at the start of a region, one of which counts: a unit elsewhere says
-/// which. The other one is written without a look at it.
+/// Whether the values of a type have versions, or are in the word itself.
+pub trait HasVersions<M, T> {
+    /// They have versions.
+    const VERSIONS: bool;
+}
+
+/// A unit at the start of a region, the word, and behind it two versions of a value: the word says
+/// which one counts. Nothing is read to write the other one.
 ///
-/// They lie as those of a cell of [`tagged::Cells`](crate::tagged::Cells), behind its word. Reading
-/// them back after a boot is up to that type, or to [`Region::read_value`].
+/// They lie as a cell of [`tagged::Cells`](crate::tagged::Cells) does. Reading the versions back
+/// after a boot is up to that type, or to [`Region::read_value`]. Short values may do without
+/// versions: `F` decides.
 ///
 /// ```
-/// # use nvmem::{InOrder32, Region, Units, Version, Versions};
+/// # use nvmem::{HasVersions, InOrder32, Region, Version, Versions};
 /// # let mut memory = [core::mem::MaybeUninit::new(0u64); 3];
 /// # let region = Region::<InOrder32>::new(&mut memory);
-/// let (word, versions) = region.split_at(8).map_err(|(e, _)| e)?;
-/// let which = Units::<InOrder32, 1>::new(word).ok_or("too short")?;
-/// let versions = Versions::<InOrder32, [u32; 2]>::new(versions).ok_or("too short")?;
+/// struct Always;
+/// impl<M, T> HasVersions<M, T> for Always {
+///     const VERSIONS: bool = true;
+/// }
+/// let pair = Versions::<InOrder32, [u32; 2], Always>::new(region).ok_or("too short")?;
 /// let counts = Version::FIRST;
-/// versions.write(counts.other(), [3, 4]);
-/// which.store(0, counts.other().bits(1));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// pair.write(counts.other(), [3, 4]);
+/// pair.store_word(counts.other().bits(1));
+/// assert_eq!(pair.word(), 1);
+/// # Ok::<(), &str>(())
 /// ```
-pub struct Versions<'m, M, T> {
-    first: NonNull<u8>,
+pub struct Versions<'m, M, T, F> {
+    word: NonNull<u8>,
     _region: PhantomData<Region<'m, M>>,
-    _t: PhantomData<fn(T) -> T>,
+    _t: PhantomData<fn(T, F) -> T>,
 }
 
 /// One of two versions.
@@ -57,40 +68,88 @@ impl Version {
     }
 }
 
-impl<'m, M: Model, T: Plain> Versions<'m, M, T> {
+/// The bytes of the word.
+const WORD: usize = 8;
+
+impl<'m, M: Model, T: Plain, F: HasVersions<M, T>> Versions<'m, M, T, F> {
     /// Bytes from a version to the next.
     const STRIDE: usize = crate::tagged::stride::<M, T>();
 
-    /// Bytes of both.
-    pub const BYTES: usize = 2 * Self::STRIDE;
+    /// Bytes of all.
+    pub const BYTES: usize = if F::VERSIONS {
+        WORD + 2 * Self::STRIDE
+    } else {
+        WORD
+    };
 
-    /// The versions at the start of this region. `None` if it is shorter.
+    /// What lies at the start of this region. `None` if it is shorter, or if it holds typed values.
     pub fn new(region: Region<'m, M>) -> Option<Self> {
-        if region.len() < Self::BYTES {
+        if region.len() < Self::BYTES || region.holds_values() {
             return None;
         }
         Some(Versions {
-            first: NonNull::new(region.base())?,
+            word: NonNull::new(region.base())?,
             _region: PhantomData,
             _t: PhantomData,
         })
     }
 
+    /// The address of the word.
+    pub fn base(&self) -> *mut u8 {
+        self.word.as_ptr()
+    }
+
+    /// The word.
+    #[inline(always)]
+    pub fn word(&self) -> u32 {
+        // SAFETY: invariant "Inside the region": `new` has compared the length.
+        unsafe { mapped::load(self.base().cast::<M::Unit>()).widen() }
+    }
+
+    /// Stores the word, without a fence.
+    ///
+    /// **Power loss**: the old word or the new one. **Cost**: one store.
+    #[inline(always)]
+    pub fn put_word(&self, word: u32) {
+        // SAFETY: invariant "Inside the region": as in `word`. Like a `Cell`, this is not `Sync`.
+        unsafe { mapped::store(self.base().cast::<M::Unit>(), M::Unit::truncate(word)) }
+    }
+
+    /// Stores the word, and fences.
+    ///
+    /// **Power loss**, **Cost**: as for [`Versions::put_word`], and a fence.
+    #[inline(always)]
+    pub fn store_word(&self, word: u32) {
+        self.put_word(word);
+        mapped::fence::<M>()
+    }
+
     /// Writes a version, with zeros for its padding. It does not count yet: that the caller stores
-    /// afterwards, behind a fence on a buffered medium.
+    /// afterwards, behind a fence on a buffered medium. Nothing happens if there are no versions.
     ///
     /// **Power loss**: some units of the version are new. **Cost**: the value.
     #[inline(always)]
     pub fn write(&self, version: Version, value: T) {
-        let at = self.first.as_ptr().wrapping_add(version.0 & Self::STRIDE);
-        mapped::lend(at, size_of::<T>());
+        if !F::VERSIONS {
+            return;
+        }
+        let off = WORD + (version.0 & Self::STRIDE);
+        let at = self.base().wrapping_add(off);
+        // The barriers take the address of the word, for which there is a register anyway.
+        mapped::end_loans(self.base());
+        if mapped::observed() {
+            mapped::lend(at, size_of::<T>())
+        }
         // SAFETY: invariants "Inside the region" and "Padding is not read": `new` has compared the
-        // length, and a region and a stride are aligned; nobody borrows or reads a version, and
-        // like a `Cell` this is not `Sync`; written whole, then its padding as zeros.
+        // length, and a region, the word and a stride are aligned; nobody borrows or reads a
+        // version, and like a `Cell` this is not `Sync`; written whole, then its padding as zeros.
         unsafe {
             at.cast::<T>().write(value);
             T::clear_padding(at);
         }
-        mapped::end_loan(at, size_of::<T>());
+        if mapped::observed() {
+            mapped::end_loan(at, size_of::<T>())
+        }
+        mapped::end_loans(self.base());
     }
 }

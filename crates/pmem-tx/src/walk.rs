@@ -60,14 +60,24 @@ pub(crate) const fn family(unit: usize, cell: bool) -> &'static str {
 }
 
 /// How many blocks are found without a search.
-const RECENT: usize = 8;
+const RECENT: usize = 16;
 
-/// A block that was claimed and is to be checked.
+/// A block that was claimed and is to be checked: its offset in the heap, which is a multiple of 8
+/// below 2^31, times two, and the index of its type.
 #[derive(Clone, Copy)]
-struct Claimed {
-    header: usize,
-    /// The index of its type.
-    of: u8,
+struct Claimed(u32);
+
+impl Claimed {
+    fn new(from: usize, of: u8) -> Self {
+        const { assert!(2 * GRANULE > MAX_TYPES) };
+        Claimed((from as u32) << 1 | u32::from(of))
+    }
+    fn from(self) -> usize {
+        (self.0 >> 4) as usize * GRANULE
+    }
+    fn of(self) -> usize {
+        (self.0 & 15) as usize
+    }
 }
 
 /// A word of marks: a mark for each of several granules, the first one in the lowest bits. The
@@ -80,7 +90,7 @@ const HEAP_BYTES: usize = 2 * size_of::<Marks>() * GRANULE;
 
 /// The lowest bits of the marks that are `UNOWNED`.
 fn unowned(marks: Marks) -> Marks {
-    let other = marks ^ LOWEST * UNOWNED as Marks;
+    let other = marks ^ (LOWEST * UNOWNED as Marks);
     !(other | other >> 1 | other >> 2 | other >> 3) & LOWEST
 }
 
@@ -310,7 +320,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let mut new = DONE;
         match self.recent.get_mut(self.listed) {
             Some(free) => {
-                free.write(Claimed { header, of });
+                free.write(Claimed::new(header - self.core.geo.heap, of));
                 self.listed += 1;
             }
             None => {
@@ -359,7 +369,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         }
         let of = self.mark(header) - PENDING;
         self.set_mark(header, DONE);
-        Some(Claimed { header, of })
+        Some(Claimed::new(header - self.core.geo.heap, of))
     }
 
     /// Checks all pending blocks.
@@ -371,8 +381,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     #[inline(always)]
     fn check_pending_inline(&mut self) -> Result<(), Invalid> {
         while let Some(claimed) = self.next_claimed() {
-            if let Some(&k) = self.types().get(usize::from(claimed.of)) {
-                self.check(claimed.header, k)?;
+            if let Some(&k) = self.types().get(claimed.of()) {
+                self.check(self.core.geo.heap + claimed.from(), k)?;
             }
         }
         Ok(())
@@ -382,7 +392,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// walk can start.
     pub fn forget_pending(&mut self) {
         while let Some(claimed) = self.next_claimed() {
-            self.set_mark(claimed.header, UNOWNED);
+            self.set_mark(self.core.geo.heap + claimed.from(), UNOWNED);
         }
         self.low = usize::MAX;
     }

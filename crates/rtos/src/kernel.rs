@@ -31,7 +31,8 @@ use crate::section::InSection;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
-use nv_replay::nvmem::superblock::{self, State as Found, Superblock};
+use nv_replay::nvmem::LayoutMismatch;
+use nv_replay::nvmem::superblock::{self, Difference, State as Found, Superblock};
 use nv_replay::nvmem::tagged::{Stamp, TagError};
 use nv_replay::nvmem::{Model, Region, planted};
 use nv_replay::{Commit, Committed, Error, Outlet, Token, pmem_tx};
@@ -833,20 +834,21 @@ impl<'m, S: System> Kernel<'m, S> {
             let (threads, places) = (S::THREADS.len() as u32, S::PLACES.len() as u32);
             params[param::THREADS] = threads | places << 4 | u32::from(S::END.word) << 8;
         }
-        let mine = Superblock {
+        let mut mine = Superblock {
             kind: KIND,
             version: VERSION,
             fingerprint: fingerprint::<S>(),
             params,
         };
-        let found = superblock::probe(&region, &mine);
-        let blank = match found {
+        let blank = match superblock::probe_view(&region, &mine) {
             Found::Ready(stored) => {
-                if !planted!("nv-rtos/layout-not-compared") {
-                    stored.check_layout(&mine)?;
-                }
-                if stored.params != mine.params {
-                    return Err(OpenError::Foreign);
+                match stored.agrees(&mut mine, 0) {
+                    Err(Difference::Layout) if !planted!("nv-rtos/layout-not-compared") => {
+                        let (stored, expected) = (stored.layout(), mine.layout());
+                        return Err(LayoutMismatch { stored, expected }.into());
+                    }
+                    Err(Difference::Param(_)) => return Err(OpenError::Foreign),
+                    _ => {}
                 }
                 false
             }

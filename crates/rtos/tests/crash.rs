@@ -167,8 +167,8 @@ fn semaphore_program() {
 
 #[test]
 fn queue_program() {
-    campaign!(queue::in_order_32, in_turn(0, 6), 1);
-    campaign!(queue::buffered_16, in_turn(1, 6), 1);
+    campaign!(queue::in_order_32, in_turn(0, 12), 1);
+    campaign!(queue::buffered_16, in_turn(3, 12), 1);
 }
 
 #[test]
@@ -341,8 +341,8 @@ fn posts_program() {
 
 #[test]
 fn mq_program() {
-    campaign!(mq::in_order_32, in_turn(2, 6), 1);
-    campaign!(mq::buffered_16, in_turn(3, 6), 1);
+    campaign!(mq::in_order_32, in_turn(6, 12), 1);
+    campaign!(mq::buffered_16, in_turn(9, 12), 1);
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn em_program() {
     campaign!(em::in_order_32, 2);
     campaign!(em::buffered_16, 2);
     // All three threads have one priority.
-    if is_chosen(4, 6) {
+    if is_chosen(4, 12) {
         campaign!(em::in_order_32, 1, 1);
     }
 }

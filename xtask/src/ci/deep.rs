@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::process::Command;
 
 pub fn sabotage(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    sabotage::check(&ctx.project, s)
+    sabotage::check(&ctx.project, ctx.long, s)
 }
 
 pub fn evaluate(s: &Step) -> Result<Outcome> {
