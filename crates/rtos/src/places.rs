@@ -43,8 +43,8 @@ const IN_A_PLACE: u8 = 2;
 /// Reserved places of a system for objects of the type `O`: a [`Queue`], a [`Semaphore`], an
 /// [`Events`], a [`Timer`] or a [`Mutex`] without data. A step makes an object in one of them, and
 /// gets a handle of the type `H`; with that, [`at`](Self::at) is the object. `objects { REPLIES:
-/// [Queue<u32, 4>; 3] => Reply; }` in [`system!`](crate::system!) declares such a list, and the type
-/// `Reply` of its handles, which is [`Made`].
+/// [Queue<u32, 4>; 3] => Reply; }` in [`system!`](crate::system!) declares such a list, and the
+/// type `Reply` of its handles, which is [`Made`].
 ///
 /// ```
 /// # use nv_rtos::nvmem::{InOrder32, Persist, Region};

@@ -746,3 +746,74 @@ fn a_spawned_thread_is_parked_as_any_other() {
     };
     explore(Mapped::<Plain>::new(2048), life).depth(0).run();
 }
+
+mod parked_owner {
+    use super::*;
+    nv_rtos::system! {
+        pub(super) Kept on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects {
+            LATCHES: [Mutex; 1] => Latch;
+            TO_BOSS: Queue<Latch, 1>;
+            NEVER: Semaphore = (0, 1);
+        }
+        threads {
+            boss(u32 = 0): 2;
+            stuck(u32 = 0): 1;
+        }
+        control { change: true, lives: 1, ticks: 10 }
+    }
+}
+
+/// A parked thread is not aborted while a mutex names it, unless that was deleted.
+#[test]
+fn a_deleted_mutex_keeps_no_thread_alive() {
+    use parked_owner::*;
+    let life = |nv: Region<'_, Plain>, w: &World<'_, ()>| {
+        for boot in 0..3 {
+            // SAFETY: the one before is gone.
+            let (kernel, mut threads) = Kept::open(unsafe { nv.tail(0) }).unwrap();
+            let (places, _) = threads.share().unwrap();
+            let machine = Machine::default();
+            assert_eq!(kernel.parked(1), boot == 2);
+            w.threads(|t| {
+                let machine = &machine;
+                machine.start(t, &kernel, |kit| {
+                    Kept::spawn(
+                        &kernel,
+                        places,
+                        kit,
+                        move |th| {
+                            let latch = th.step((), |sys, _, ()| TO_BOSS.receive(sys))?;
+                            th.step(latch, |sys, _, latch| LATCHES.delete(sys, latch))?;
+                            if boot < 2 {
+                                th.step(1, |sys, _, _| NEVER.take(sys))?;
+                            }
+                            th.step(2, |sys, _, _| Kept::stuck().abort(sys))?;
+                            Ok(())
+                        },
+                        |th| {
+                            let latch = th.step((), |sys, _, ()| LATCHES.make(sys))?;
+                            let guard = th.lock(&LATCHES.at(latch))?;
+                            th.step(1, |_, _, _| Ok(()))?;
+                            drop(guard);
+                            th.step(latch, |sys, _, latch| TO_BOSS.send(sys, latch))?;
+                            // More than a life has.
+                            t.sleep(80);
+                            Ok(())
+                        },
+                    );
+                });
+                t.spawn("power", 3, move || {
+                    t.sleep(45);
+                    machine.power_off(t);
+                });
+            });
+            if boot == 2 {
+                assert_eq!(kernel.ended(0), Some(Ok(())));
+                assert_eq!(kernel.ended(1), Some(Err(Error::Aborted(code::ABORTED))));
+            }
+        }
+    };
+    explore(Mapped::<Plain>::new(2048), life).depth(0).run();
+}

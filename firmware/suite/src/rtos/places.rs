@@ -19,7 +19,7 @@ use nv_rtos::nvmem::Persist;
 use nv_rtos::{Error, Thread};
 
 const ROUNDS: u16 = 2;
-/// The mailbox's cells: turns of the boss that are ended, and workers before the one that has begun.
+/// The mailbox's cells: turns of the boss that are ended, and workers before the last one.
 const TURNS: u16 = 0;
 const WORKERS: u16 = 1;
 /// Who is in the lock, or 0.
