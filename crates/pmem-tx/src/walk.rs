@@ -90,14 +90,14 @@ const HEAP_BYTES: usize = 2 * size_of::<Marks>() * GRANULE;
 
 /// The lowest bits of the marks that are `UNOWNED`.
 fn unowned(marks: Marks) -> Marks {
-    let other = marks ^ LOWEST * UNOWNED as Marks;
+    let other = marks ^ (LOWEST * UNOWNED as Marks);
     !(other | other >> 1 | other >> 2 | other >> 3) & LOWEST
 }
 
 /// The lowest bits of the marks that are `PENDING` or above.
 fn pending(marks: Marks) -> Marks {
     const { assert!(PENDING == 3) };
-    (marks >> 3 | marks >> 2 | marks >> 1 & marks) & LOWEST
+    (marks >> 3 | marks >> 2 | (marks >> 1 & marks)) & LOWEST
 }
 
 /// A walk in progress.
