@@ -97,7 +97,7 @@ fn unowned(marks: Marks) -> Marks {
 /// The lowest bits of the marks that are `PENDING` or above.
 fn pending(marks: Marks) -> Marks {
     const { assert!(PENDING == 3) };
-    (marks >> 3 | marks >> 2 | marks >> 1 & marks) & LOWEST
+    (marks >> 3 | marks >> 2 | (marks >> 1 & marks)) & LOWEST
 }
 
 /// A walk in progress.
