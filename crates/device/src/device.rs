@@ -97,8 +97,8 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
     /// committed. If the driver is not built and the device is not eager, the next use does that.
     ///
     /// **Power loss**: the old context or the new one. **Cost**: one store for a context of one
-    /// unit; else one for each unit, and one. **Errors**: [`CallError::Restore`], if the device does
-    /// not follow: then the change is committed.
+    /// unit; else one for each unit, and one. **Errors**: [`CallError::Restore`], if the device
+    /// does not follow: then the change is committed.
     #[inline(always)]
     pub fn change<A: ByValue>(
         &mut self,

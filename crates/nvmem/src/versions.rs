@@ -1,5 +1,5 @@
-//! A word and two copies of a plain value, for code that counts instructions: the length is compared
-//! once.
+//! A word and two copies of a plain value, for code that counts instructions: the length is
+//! compared once.
 
 use crate::mapped;
 use crate::model::{Model, Unit};

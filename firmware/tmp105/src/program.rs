@@ -41,7 +41,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// After so many steps. After none, they are those of a reset: what is wrong shows after a kill.
+    /// After so many steps. After none, they are those of a reset: what is wrong shows after kills.
     fn after(steps: u32) -> Limits {
         let high = 30 + ((steps + 50) % 60) as i16;
         let low = high - 5 - (steps % 7) as i16;
@@ -95,8 +95,8 @@ fn registers(mut bus: Bus) -> (u16, u16) {
     (register(HIGH), register(LOW))
 }
 
-/// The first use of the thermometer in a boot, or a later one: whatever it did before, its registers
-/// are as its context says.
+/// The first use of the thermometer in a boot, or a later one: whatever it did before, its
+/// registers are as its context says.
 fn as_committed(thermometer: &StagedDevice<'_, Thermometer, M>, bus: Bus) {
     let seen = thermometer.with(|tmp, limits| {
         assert_eq!(registers(bus), limits.registers(), "the registers");
