@@ -41,8 +41,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// After so many steps. After none, they are those of a reset: what is wrong shows after a
-    /// kill.
+    /// After so many steps. After none, they are those of a reset: what is wrong shows after kills.
     fn after(steps: u32) -> Limits {
         let high = 30 + ((steps + 50) % 60) as i16;
         let low = high - 5 - (steps % 7) as i16;
