@@ -133,7 +133,7 @@ const TMP105: Emulated = Emulated {
 };
 /// How often its program changes the limits, and how many kills may miss a driver that is not
 /// restored.
-const CHANGES: u16 = 60_000;
+const CHANGES: u16 = 20_000;
 const DEVICE_MISSES: u32 = 20;
 
 /// What was done on one machine.

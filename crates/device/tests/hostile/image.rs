@@ -55,7 +55,7 @@ struct Devs<'m> {
     one: StagedDevice<'m, Shown<bool>, M>,
     two: StagedDevice<'m, Shown<Mode>, M>,
     ring: Events<'m, 4, M>,
-    /// How often a device was lent: to enter the set, to be asked and staged, but not to be settled.
+    /// How often a device was lent: to enter the set, to be asked and staged. It is not settled.
     lent: Cell<u32>,
 }
 impl Devs<'_> {
