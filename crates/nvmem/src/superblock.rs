@@ -330,9 +330,12 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
             let half = if off.is_multiple_of(4) { 0 } else { 16 };
             let word = marker.get(off / 4).map(|w| u32::from_le(*w));
             let of_marker = word.is_some_and(|w| w >> half & mask == v);
-            if v != blank && (!of_marker || planted!("nvmem/superblock-torn-marker-is-foreign")) {
+            if v != blank && !of_marker {
                 return not_ours();
             }
+        }
+        if planted!("nvmem/superblock-torn-marker-is-foreign") {
+            return not_ours();
         }
         State::Formatting
     }
@@ -397,8 +400,8 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         mapped::fence::<M>();
     }
 
-    /// Writes the copy beside the newest intact one. All earlier stores of the caller persist before
-    /// it becomes valid. Returns the copy that counts then.
+    /// Writes the copy beside the newest intact one. All earlier stores of the caller persist
+    /// before it becomes valid. Returns the copy that counts then.
     #[inline(never)]
     fn commit(self, newest: Option<usize>, state: u16, sb: &Superblock) -> usize {
         let (mut to, mut sequence) = (0, 0);

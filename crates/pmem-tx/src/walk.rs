@@ -339,7 +339,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     #[inline(never)]
     fn leave_unlisted(&mut self, from: usize) {
         let word = from / HEAP_BYTES * size_of::<Marks>();
-        if !planted!("pmem-tx/search-begins-too-late") || self.low == usize::MAX {
+        if self.low == usize::MAX || !planted!("pmem-tx/search-begins-too-late") {
             self.low = self.low.min(word);
         }
         if !planted!("pmem-tx/unlisted-is-forgotten") {
