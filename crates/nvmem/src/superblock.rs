@@ -329,13 +329,13 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
             let v = self.unit(off);
             let half = if off.is_multiple_of(4) { 0 } else { 16 };
             let word = marker.get(off / 4).map(|w| u32::from_le(*w));
-            let mut of_marker = word.is_some_and(|w| w >> half & mask == v);
-            if planted!("nvmem/superblock-torn-marker-is-foreign") {
-                of_marker = false;
-            }
+            let of_marker = word.is_some_and(|w| w >> half & mask == v);
             if v != blank && !of_marker {
                 return not_ours();
             }
+        }
+        if planted!("nvmem/superblock-torn-marker-is-foreign") {
+            return not_ours();
         }
         State::Formatting
     }
