@@ -107,3 +107,34 @@ impl<T> Exclusive<T> {
         Some(f(unsafe { &mut *self.value.get() }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn one_loan_at_a_time_also_if_it_unwinds() {
+        let value = Exclusive::new(1);
+        value.mark(4);
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            value.lend(|v| {
+                *v = 2;
+                assert_eq!(value.lend(|_| ()), None);
+                assert_eq!(value.lend_marked(4, |_| ()), None);
+                assert_eq!(value.lend_marked(Exclusive::<u8>::LENT, |_| ()), None);
+                // The caller's marks end no loan.
+                value.keep_marks(0);
+                value.mark(2 | Exclusive::<u8>::LENT);
+                assert_eq!(value.lend(|_| ()), None);
+                panic!("in a loan")
+            })
+        }));
+        assert!(caught.is_err());
+        assert_eq!(value.marks(), 2);
+        assert_eq!(value.lend_marked(3, |_| ()), None);
+        assert_eq!(value.lend_marked(2, |v| *v), Some(2));
+        assert_eq!(value.marks(), 0);
+    }
+}
