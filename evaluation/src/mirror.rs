@@ -59,7 +59,7 @@ const SUITES: &[(&str, &[&str])] = &[
 ];
 
 /// The scenarios of mirrors in machine code.
-const MACHINE: &str = "mirror/";
+const MACHINE: &str = "mirror";
 
 /// How many cuts of mirrors there must be.
 const LEAST: f64 = 1_000_000.0;

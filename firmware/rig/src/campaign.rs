@@ -196,11 +196,14 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
 /// that share a pool, programs whose region is mirrored to a medium, and threads of the kernel.
 const APART: [&str; 3] = ["threads", "mirror", "rtos"];
 
-/// Whether a scenario's figures belong to those of a group. The kernel's scenarios of threads have
-/// several groups: an MSP430 has room for one of them in an image.
+/// Whether a scenario's figures belong to those of a group. Mirrors and the kernel's scenarios of
+/// threads have several groups: an MSP430 has room for few of them in an image.
 fn belongs(job: &Job, group: &str) -> bool {
-    let own = job.source.group == group;
-    own || group == "rtos" && job.case.preempts && job.source.group.starts_with("rtos-")
+    match job.source.group.strip_prefix(group) {
+        Some("") => true,
+        Some(part) => part.starts_with('-') && (group != "rtos" || job.case.preempts),
+        None => false,
+    }
 }
 
 /// Groups of whose masked sections the longest one is a figure, and its name.

@@ -334,7 +334,7 @@ pub const BUGS: [Bug; 37] = [
     },
     Bug {
         number: crate::mirror::EARLY,
-        group: "mirror",
+        group: "mirror-flash",
         scenario: "flash",
         what: "a mirror's program tells of a commit before it is saved on flash",
         on: &["arm", "riscv", "msp430"],
@@ -342,7 +342,7 @@ pub const BUGS: [Bug; 37] = [
     },
     Bug {
         number: crate::mirror::OVERTAKEN,
-        group: "mirror",
+        group: "mirror-flash",
         scenario: "flash",
         what: "the marker of a mirror's segment is programmed before the end of its base image",
         on: &["arm", "riscv", "msp430"],
