@@ -350,10 +350,12 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Takes a block that is to be checked: the one that was listed last.
     #[inline(always)]
     fn next_claimed(&mut self) -> Option<Claimed> {
-        if let Some(last) = self.listed.checked_sub(1) {
+        if let Some(last) = self.listed.checked_sub(1)
+            && let Some(&claimed) = self.recent.get(last)
+        {
             self.listed = last;
             // SAFETY: invariant "Checked before it is a value": the first `listed` are initialised.
-            return Some(unsafe { self.recent[last].assume_init() });
+            return Some(unsafe { claimed.assume_init() });
         }
         if self.unlisted == 0 {
             return None;
