@@ -165,10 +165,10 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
     let head = [
         "instructions",
         "IntOS, unprotected",
-        "protected",
+        "IntOS, protected",
         "ours, unprotected",
-        "protected",
-        "over IntOS, unprotected",
+        "ours, protected",
+        "the last over IntOS, unprotected",
         "over ours, unprotected",
     ];
     let mut instructions = Table::new(f, &head);
