@@ -21,7 +21,7 @@ pub trait AsyncRestore: Sized {
     type Parts;
     /// The error of its calls.
     type Error;
-    /// Builds the driver, and brings the device to its context, whatever it did before. **Errors**:
+    /// Builds the driver, and brings the device from any state to its context. **Errors**:
     /// those of the driver.
     async fn restore(parts: &mut Self::Parts, context: &Self::Context)
     -> Result<Self, Self::Error>;

@@ -91,7 +91,7 @@ const fn staged(w: &Widths, number: u32, before: u32, after: u32) -> u32 {
     (number << w.state | before) << w.state | after
 }
 
-/// A tagged word that counts, whatever commits.
+/// A settled word: it counts, and no later commit changes that.
 #[inline(always)]
 const fn settled(w: &Widths, state: u32) -> u32 {
     staged(w, 0, state, state)

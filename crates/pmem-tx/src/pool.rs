@@ -39,7 +39,6 @@
 
 use crate::context::{Context, Core, CtxState, Failed, flag};
 use crate::error::{Component, Error, OpenError, OpenFailure};
-
 use crate::layout::{self, Block, BlockKind, Config, Count, Geometry, param};
 use crate::ptr::{PBox, Width};
 use crate::tx::{InOneThread, Root, Tx};

@@ -19,7 +19,7 @@
 //! after a cut.
 //!
 //! A block that was claimed stands in a short list, `recent`, until it is checked. So a chain of
-//! objects is followed without a search, whatever their order in the heap. Its mark is DONE at
+//! objects is followed without a search, in any order of the heap. Its mark is DONE at
 //! once. Only if the list is full, a block is marked PENDING, and found by a search over the marks,
 //! word by word.
 //!
@@ -200,8 +200,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         unsafe { p.write(p.read() & keep | new) }
     }
 
-    /// The first word of marks from `from` on of which `wanted` is not 0: where it is, and the
-    /// result.
+    /// Searches the words of marks, from `from` on, for one in which `wanted` finds marks: where
+    /// the word is, and these marks.
     #[inline(always)]
     fn find(&self, from: usize, wanted: fn(Marks) -> Marks) -> Option<(usize, Marks)> {
         let len = self.bytes_of_marks();

@@ -17,12 +17,12 @@
 //!
 //! | cut | the word | the record | the next life |
 //! |---|---|---|---|
-//! | in a `make`, before its commit | any | | no mutex: the word of a free place counts for nothing |
-//! | between 3 and 4 | the thread | none | nobody gets it until the thread is live; then it is free |
-//! | behind 4 | the thread | locked | held again before others get it; a delete waits, or is refused |
+//! | in a `make`, before its commit | any | | no mutex: a free place's word counts for nothing |
+//! | between 3 and 4 | the thread | none | kept for the thread until it is live, then free |
+//! | behind 4 | the thread | locked | held again before others get it; no delete |
 //! | behind the end of the lock | the thread | locked | the same, if no record is behind the end |
 //! | the same, and another had it since | another | locked | not locked again |
-//! | the same, and it was deleted since | any | locked | not locked again, its guard gives nothing back |
+//! | the same, and it was deleted since | any | locked | not locked again; its guard does nothing |
 //! | in a `delete`, before its commit | any | | as before the step |
 //! | in a `lock` that has found none | | `DELETED`, or none | the same result |
 //!
@@ -111,13 +111,6 @@ impl Locks for Alive {
     }
 }
 
-/// What a look at a mutex has found.
-enum Look {
-    Done,
-    /// The thread waits, or has waited, for an object.
-    Waits,
-}
-
 impl<S: System> State<'_, S> {
     /// Takes a mutex that exists, if nobody has it. What to wait for, if a thread has it or a step
     /// is about to delete it. Points 2 and 3.
@@ -179,26 +172,30 @@ impl<S: System> State<'_, S> {
     }
 }
 
-impl<S: System> Sys<'_, '_, S> {
+impl<'m, S: System> Sys<'_, 'm, S> {
+    /// Waits for the object that `look` names, and looks again, until it names none.
+    fn wait_while(
+        &self,
+        mut look: impl FnMut(&mut State<'m, S>) -> Result<Option<u8>, pmem_tx::Error>,
+    ) -> Result<(), pmem_tx::Error> {
+        // Behind the section of a look that has named one, this thread was woken.
+        while self.kernel.section(|s| {
+            let waits_for = look(s)?;
+            if let Some(object) = waits_for {
+                s.block(self.me, object, u64::MAX, self.port);
+            }
+            Ok::<_, pmem_tx::Error>(waits_for.is_some())
+        })? {}
+        Ok(())
+    }
+
     /// Locks a mutex that was made at run time; waits while another thread has it. 0, or the code
     /// of the error.
     fn lock_made(&self, made: &Alive, object: u8) -> u16 {
-        let me = self.me;
-        loop {
-            let look = self.kernel.section(|s| {
-                if let Some(other) = s.take_made(me, made, object)? {
-                    s.block(me, other, u64::MAX, self.port);
-                    return Ok(Look::Waits);
-                }
-                Ok::<_, pmem_tx::Error>(Look::Done)
-            });
-            match look {
-                Ok(Look::Done) => return 0,
-                // The section's end has switched away, and this thread was woken.
-                Ok(Look::Waits) => {}
-                Err(pmem_tx::Error::Aborted(code)) => return code,
-                Err(_) => return code::DAMAGED,
-            }
+        match self.wait_while(|s| s.take_made(self.me, made, object)) {
+            Ok(()) => 0,
+            Err(pmem_tx::Error::Aborted(code)) => code,
+            Err(_) => code::DAMAGED,
         }
     }
 
@@ -206,24 +203,17 @@ impl<S: System> Sys<'_, '_, S> {
     /// delete it, and until it is known that nobody has it.
     pub(crate) fn delete_mutex(&self, made: Alive) -> Result<(), pmem_tx::Error> {
         let (me, word) = (self.me, made.word());
-        loop {
-            let look = self.kernel.section(|s| {
-                made.check(s, me)?;
-                let waits_for = if s.others_change_place(me, word) {
-                    word
-                } else if !s.is_given_back(word + 1)? {
-                    AN_END
-                } else {
-                    s.change_place(me, word)?;
-                    return Ok(Look::Done);
-                };
-                s.block(me, waits_for, u64::MAX, self.port);
-                Ok::<_, pmem_tx::Error>(Look::Waits)
-            })?;
-            if let Look::Done = look {
-                return Ok(());
+        self.wait_while(|s| {
+            made.check(s, me)?;
+            if s.others_change_place(me, word) {
+                return Ok(Some(word));
             }
-        }
+            if !s.is_given_back(word + 1)? {
+                return Ok(Some(AN_END));
+            }
+            s.change_place(me, word)?;
+            Ok(None)
+        })
     }
 }
 

@@ -91,23 +91,36 @@ fn run<M: Tested>() {
 }
 on_each!(errors, run);
 
+/// A set of lamps that shine, whose driver is not built, and a program beside it.
+#[allow(clippy::type_complexity)]
+fn opened<'b, 'm>(
+    region: Region<'m, InOrder32>,
+    board: &'b Board<'b, 'b>,
+) -> (
+    Set<Panel<'b, 'm, InOrder32>>,
+    Replay<'m, u32, InOrder32, ()>,
+) {
+    let (contexts, rest) = split(region);
+    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let committed = Committed::of(number, &Config::SMALL);
+    let (lit,) = open::<(Staged<u8>,), _>(contexts, committed, (1,)).expect("opens");
+    let set = Set::new(Panel(StagedDevice::<Lamps<'_>, _>::new(lit, I2c(board))));
+    let options = Options {
+        table: Config::SMALL,
+        ..Options::default()
+    };
+    let rt =
+        Replay::open_with(rest, options, (), |_| Ok(0)).unwrap_or_else(|r| panic!("{}", r.error));
+    (set, rt)
+}
+
 #[test]
 fn a_panic_takes_the_driver_out() {
     explore(
         Mapped::<InOrder32>::new(BYTES),
         |region: Region<'_, InOrder32>, world: &World<'_, Outside>| {
             let board = Board::new(world);
-            let (contexts, rest) = split(region);
-            let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
-            let committed = Committed::of(number, &Config::SMALL);
-            let (lit,) = open::<(Staged<u8>,), _>(contexts, committed, (1,)).expect("opens");
-            let set = Set::new(Panel(StagedDevice::<Lamps<'_>, _>::new(lit, I2c(&board))));
-            let options = Options {
-                table: Config::SMALL,
-                ..Options::default()
-            };
-            let mut rt = Replay::<u32, InOrder32, _>::open_with(rest, options, (), |_| Ok(0))
-                .unwrap_or_else(|r| panic!("{}", r.error));
+            let (set, mut rt) = opened(region, &board);
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(|_| {}));
             let caught = catch_unwind(AssertUnwindSafe(|| {
@@ -141,17 +154,7 @@ fn a_driver_built_in_a_step() {
         Mapped::<InOrder32>::new(BYTES),
         |region: Region<'_, InOrder32>, world: &World<'_, Outside>| {
             let board = Board::new(world);
-            let (contexts, rest) = split(region);
-            let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
-            let committed = Committed::of(number, &Config::SMALL);
-            let (lit,) = open::<(Staged<u8>,), _>(contexts, committed, (1,)).expect("opens");
-            let set = Set::new(Panel(StagedDevice::<Lamps<'_>, _>::new(lit, I2c(&board))));
-            let options = Options {
-                table: Config::SMALL,
-                ..Options::default()
-            };
-            let mut rt = Replay::<u32, InOrder32, _>::open_with(rest, options, (), |_| Ok(0))
-                .unwrap_or_else(|r| panic!("{}", r.error));
+            let (set, mut rt) = opened(region, &board);
             let undone = rt.step_with(&set, (), |step, _, ()| {
                 let lamps = &step.token().0;
                 lamps.change(step, |lit| *lit = 2)?;

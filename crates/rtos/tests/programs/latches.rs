@@ -21,23 +21,12 @@ const MADE: u32 = 0;
 const GONE: u32 = 1;
 const SECTIONS: u32 = 3;
 
-/// A thread has the mutex, for its section of this number. No other thread has it, not across a cut
-/// either, and it exists.
-fn enters(w: &World<'_, Seen>, me: u32, section: u32) {
+/// A thread has the mutex, for its section of this number, and it exists.
+fn enters_existing(w: &World<'_, Seen>, me: u32, section: u32) {
     if w.with(|s| s.left[me as usize] == section) {
-        let inside = w.with(|s| s.inside);
-        assert!(inside.is_none_or(|t| t == me), "{me} enters, and {inside:?} is inside");
         assert_eq!(w.with(|s| s.given), MADE, "{me} enters what was deleted");
-        w.update(|s| s.inside = Some(me));
     }
-}
-
-/// It is about to give it back.
-fn leaves(w: &World<'_, Seen>, me: u32, section: u32) {
-    if w.with(|s| s.left[me as usize] == section) {
-        assert_eq!(w.with(|s| s.inside), Some(me));
-        w.update(|s| (s.inside, s.left[me as usize]) = (None, section + 1));
-    }
+    enters(w, me, section);
 }
 
 /// Whether a mutex was there.
@@ -57,7 +46,7 @@ fn one(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         Ok(latch)
     })?;
     let guard = th.lock(&LATCHES.at(latch))?;
-    enters(w, 0, 0);
+    enters_existing(w, 0, 0);
     // Its holder cannot delete it.
     let held = th.step((latch, 0), |sys, _, (latch, _)| LATCHES.delete(sys, latch));
     assert_eq!(held.map_err(Error::from), Err(Error::Aborted(code::REFUSED)));
@@ -119,13 +108,13 @@ fn other(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         let Some(guard) = exists(th.lock(&LATCHES.at(latch)))? else {
             break;
         };
-        enters(w, 1, i);
+        enters_existing(w, 1, i);
         th.step(i, |sys, n, _| {
             *n.get_mut(sys)? += 1;
             assert!(!NEVER.take_timeout(sys, 3)?);
             Ok(())
         })?;
-        enters(w, 1, i);
+        enters_existing(w, 1, i);
         leaves(w, 1, i);
         drop(guard);
     }

@@ -18,31 +18,15 @@ nv_rtos::system! {
     control { change: true }
 }
 
-/// The thread has the lock; nobody else has.
-fn enters(w: &World<'_, Seen>, me: u32) {
-    if w.with(|s| s.left[me as usize] == 0) {
-        let inside = w.with(|s| s.inside);
-        assert!(inside.is_none_or(|t| t == me), "{me} enters, and {inside:?} is inside");
-        w.update(|s| s.inside = Some(me));
-    }
-}
-/// It is about to give the lock back.
-fn leaves(w: &World<'_, Seen>, me: u32) {
-    if w.with(|s| s.left[me as usize] == 0) {
-        assert_eq!(w.with(|s| s.inside), Some(me));
-        w.update(|s| (s.inside, s.left[me as usize]) = (None, 1));
-    }
-}
-
 fn low(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     let latch = th.step((), |sys, _, ()| LATCHES.make(sys))?;
     let guard = th.lock(&LATCHES.at(latch))?;
-    enters(w, 0);
+    enters(w, 0, 0);
     th.step(latch, |sys, _, latch| {
         MIDDLE.give(sys)?;
         GO.send(sys, latch)
     })?;
-    enters(w, 0);
+    enters(w, 0, 0);
     let again = th.lock(&LATCHES.at(latch))?;
     th.step(1, |sys, n, _| {
         *n.get_mut(sys)? += 1;
@@ -53,7 +37,7 @@ fn low(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
         *n.get_mut(sys)? += 1;
         Ok(())
     })?;
-    leaves(w, 0);
+    leaves(w, 0, 0);
     drop(guard);
     th.step(3, |sys, _, _| NEVER.take(sys))?;
     panic!("nobody gives it")
@@ -92,12 +76,12 @@ fn high(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>, waits: &Cell<bool>) -> 
     waits.set(true);
     let guard = th.lock(&LATCHES.at(latch))?;
     waits.set(false);
-    enters(w, 2);
+    enters(w, 2, 0);
     th.step(1, |sys, n, _| {
         *n.get_mut(sys)? += 1;
         Ok(())
     })?;
-    leaves(w, 2);
+    leaves(w, 2, 0);
     drop(guard);
     // Behind the last record under the lock, the mutex goes.
     th.step(latch, |sys, _, latch| {

@@ -18,34 +18,18 @@ nv_rtos::system! {
     }
 }
 
-/// The thread has a lock and has committed something under it.
-fn enters(w: &World<'_, Seen>, me: u32) {
-    if w.with(|s| s.left[me as usize] == 0) {
-        let inside = w.with(|s| s.inside);
-        assert!(inside.is_none_or(|t| t == me), "{me} enters, and {inside:?} is inside");
-        w.update(|s| s.inside = Some(me));
-    }
-}
-/// It is about to give the lock back.
-fn leaves(w: &World<'_, Seen>, me: u32) {
-    if w.with(|s| s.left[me as usize] == 0) {
-        assert_eq!(w.with(|s| s.inside), Some(me));
-        w.update(|s| (s.inside, s.left[me as usize]) = (None, 1));
-    }
-}
-
 fn low(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     let guard = th.lock(&LOCK)?;
     th.step(0, |sys, _, _| {
         MIDDLE.give(sys)?;
         GO.give(sys)
     })?;
-    enters(w, 0);
+    enters(w, 0, 0);
     th.step(1, |sys, n, _| {
         *n.get_mut(sys)? += 1;
         Ok(())
     })?;
-    leaves(w, 0);
+    leaves(w, 0, 0);
     drop(guard);
     // The other one holds the lock, and waits for this.
     th.step(2, |sys, _, _| LATER.give(sys))?;
@@ -78,9 +62,9 @@ fn high(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>, waits: &Cell<bool>) -> 
         *n.get_mut(sys)? += 1;
         Ok(())
     })?;
-    enters(w, 2);
+    enters(w, 2, 0);
     th.step(2, |sys, _, _| LATER.take(sys))?;
-    leaves(w, 2);
+    leaves(w, 2, 0);
     drop(guard);
     Ok(())
 }

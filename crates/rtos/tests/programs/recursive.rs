@@ -16,26 +16,6 @@ nv_rtos::system! {
     }
 }
 
-fn enters(w: &World<'_, Seen>, me: u32) {
-    if w.with(|s| s.left[me as usize] == 0) {
-        let inside = w.with(|s| s.inside);
-        assert!(inside.is_none_or(|t| t == me), "{me} enters, and {inside:?} is inside");
-        w.update(|s| s.inside = Some(me));
-    }
-}
-/// It is inside, or was in an earlier life.
-fn is_inside(w: &World<'_, Seen>, me: u32) {
-    if w.with(|s| s.left[me as usize] == 0) {
-        assert_eq!(w.with(|s| s.inside), Some(me));
-    }
-}
-fn leaves(w: &World<'_, Seen>, me: u32) {
-    is_inside(w, me);
-    if w.with(|s| s.left[me as usize] == 0) {
-        w.update(|s| (s.inside, s.left[me as usize]) = (None, 1));
-    }
-}
-
 fn counts(th: &mut Thread<Plan, u32>, step: u32) -> Result<u32, Error> {
     Ok(th.step(step, |sys, n, _| {
         let n = n.get_mut(sys)?;
@@ -47,16 +27,16 @@ fn counts(th: &mut Thread<Plan, u32>, step: u32) -> Result<u32, Error> {
 fn low(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     let outer = th.lock(&LOCK)?;
     th.step(0, |sys, _, _| GO.give(sys))?;
-    enters(w, 0);
+    enters(w, 0, 0);
     let inner = th.lock(&LOCK)?;
     counts(th, 1)?;
-    is_inside(w, 0);
+    is_inside(w, 0, 0);
     // Behind the last record under the locks: if the other one had them since, no lock waits.
     drop(th.lock(&LOCK)?);
     drop(inner);
-    is_inside(w, 0);
+    is_inside(w, 0, 0);
     drop(th.lock(&LOCK)?);
-    leaves(w, 0);
+    leaves(w, 0, 0);
     drop(outer);
     // The other one holds the lock, and waits for this.
     th.step(2, |sys, _, _| LATER.give(sys))?;
@@ -69,14 +49,14 @@ fn high(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
     let other = th.lock(&OTHER)?;
     let two = th.lock(&LOCK)?;
     counts(th, 1)?;
-    enters(w, 1);
+    enters(w, 1, 0);
     // In another order than they were locked.
     drop(one);
     counts(th, 2)?;
-    is_inside(w, 1);
+    is_inside(w, 1, 0);
     drop(other);
     th.step(3, |sys, _, _| LATER.take(sys))?;
-    leaves(w, 1);
+    leaves(w, 1, 0);
     drop(two);
     Ok(())
 }

@@ -65,6 +65,34 @@ pub fn results(w: &powerfail::World<'_, Seen>) -> Vec<u32> {
     all
 }
 
+/// Thread `me` has a lock, for its section of this number, and has committed something under it. No
+/// other thread has it, not across a cut either.
+pub fn enters(w: &powerfail::World<'_, Seen>, me: u32, section: u32) {
+    if w.with(|s| s.left[me as usize] == section) {
+        let inside = w.with(|s| s.inside);
+        assert!(
+            inside.is_none_or(|t| t == me),
+            "{me} enters, and {inside:?} is inside"
+        );
+        w.update(|s| s.inside = Some(me));
+    }
+}
+
+/// Thread `me` is inside of its section, or was in an earlier life.
+pub fn is_inside(w: &powerfail::World<'_, Seen>, me: u32, section: u32) {
+    if w.with(|s| s.left[me as usize] == section) {
+        assert_eq!(w.with(|s| s.inside), Some(me));
+    }
+}
+
+/// Thread `me` is about to give the lock back.
+pub fn leaves(w: &powerfail::World<'_, Seen>, me: u32, section: u32) {
+    is_inside(w, me, section);
+    if w.with(|s| s.left[me as usize] == section) {
+        w.update(|s| (s.inside, s.left[me as usize]) = (None, section + 1));
+    }
+}
+
 /// Thread `me` knows this time.
 pub fn knows(w: &powerfail::World<'_, Seen>, me: usize, time: u64) {
     w.update(|s| s.time[me] = s.time[me].max(time));
