@@ -19,12 +19,14 @@
 mod adc;
 mod buttons;
 mod clock;
+pub mod desk;
 mod leds;
 pub mod radio;
 
 pub use adc::Adc;
 pub use buttons::Buttons;
 pub use clock::Clock;
+pub use desk::Desk;
 pub use leds::Leds;
 pub use radio::Radio;
 

@@ -48,7 +48,7 @@ pub mod tx;
 
 pub use abi::code;
 pub use mailbox::Mailbox;
-pub use scene::Scene;
+pub use scene::{Desk, Scene};
 
 use ::nvmem::Model;
 use pmem_tx::Width;
