@@ -49,6 +49,8 @@ pub struct Desk {
     pub clock: Clock,
     /// The byte that SPI has brought last.
     received: u8,
+    /// The last press whose number was read.
+    event: u16,
     /// The alarm that waits for its number.
     alarm: u16,
     /// Flags of presses that the program has cleared, by their numbers modulo 16.
@@ -75,6 +77,7 @@ impl Desk {
             radio: Radio::new(TIMING),
             clock: Clock::default(),
             received: 0,
+            event: 0,
             alarm: 0,
             cleared: 0,
             arrived: [0; 2],
@@ -145,6 +148,10 @@ impl Desk {
             SPI => self.received.into(),
             ALARM => self.clock.alarm(),
             NUMBER => self.clock.number(),
+            EVENT => {
+                self.event = self.buttons.pressed();
+                self.event
+            }
             LIT => self.leds.lit().into(),
             SEEN => self.leds.seen().into(),
             PRESSED => self.buttons.pressed(),
@@ -169,9 +176,11 @@ impl Desk {
             DIRECTION => self.leds.set_direction(value as u8),
             FLAGS => {
                 if self.buttons.flags() & value as u8 != 0 {
-                    self.cleared |= 1 << (self.buttons.pressed() & 15);
+                    self.cleared |= 1 << (self.event & 15);
                 }
-                self.buttons.clear(value as u8);
+                if self.event == self.buttons.pressed() {
+                    self.buttons.clear(value as u8);
+                }
             }
             ENABLE => self.buttons.enable(value as u8),
             REFERENCE => self.adc.set_reference(value),
@@ -316,7 +325,9 @@ mod tests {
         d.write(ALARM, 300);
         d.write(NUMBER, 2);
         d.write(PRESS, 1);
+        assert_eq!(d.read(EVENT), 1);
         d.write(FLAGS, 1);
+        assert_eq!(d.read(FLAGS), 0);
         d.write(ENABLE, 1);
         d.interrupt();
         sends(&mut d, 1, 2050);

@@ -189,7 +189,6 @@ impl<I: Isa> Machine for Emulated<I> {
         let first = e.run(start, at.min(boot.limit), log);
         let ended = match first {
             (End::Limit, ended, pc) if ended < boot.limit => {
-                e.uc.get_data_mut().press();
                 I::interrupt(e, &self.image, At { ended, pc }, boot.limit, log)
             }
             _ => first,

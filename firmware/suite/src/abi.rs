@@ -182,6 +182,9 @@ pub mod desk {
     pub const ALARM: u16 = 11;
     /// The alarm's number.
     pub const NUMBER: u16 = 12;
+    /// The number of the last press of a button. A flag that is cleared afterwards is that of this
+    /// press: a later one keeps it.
+    pub const EVENT: u16 = 13;
 
     /// The first of the outside's.
     pub const OUTSIDE: u16 = 16;
