@@ -212,8 +212,7 @@ impl Log {
         let o = f(desk);
         let after = desk.kept();
         let differs = |i: &usize| before[*i] != after[*i];
-        if let (Some(first), Some(last)) =
-            ((0..KEPT).find(differs), (0..KEPT).rev().find(differs))
+        if let (Some(first), Some(last)) = ((0..KEPT).find(differs), (0..KEPT).rev().find(differs))
         {
             self.whole(DESK + first, &after[first..=last], when);
         }
@@ -292,6 +291,32 @@ mod tests {
         let mut c = State::blank(64, 3, 0);
         c.0[6] = 1;
         assert_ne!(b.hash(), c.hash());
+    }
+
+    #[test]
+    fn what_an_access_changes_is_one_store() {
+        let (mut s, mut log, mut desk) = (State::blank(64, 3, 0), Log::default(), Desk::new());
+        let mut h = s.hash();
+        desk.power_on(s.desk());
+        let mut write =
+            |register, value| log.access(&mut desk, When::default(), |d| d.write(register, value));
+        write(abi::desk::ALARM, 0x0102);
+        write(abi::desk::NUMBER, 0x0304);
+        assert_eq!(log.stores.len(), 1);
+        let stored = &log.stores[0];
+        assert!(stored.on_desk() && !stored.in_nvm() && stored.mailbox_write().is_none());
+        assert_eq!(stored.bytes(), [2, 1, 4, 3, 1]);
+        s.apply(stored, &mut h);
+        assert_eq!(h, s.hash());
+        assert_eq!(*s.desk(), desk.kept());
+    }
+
+    #[test]
+    fn registers_are_accessed_whole() {
+        assert_eq!(register(4, 2), Some(2));
+        for (offset, bytes) in [(4, 1), (4, 4), (5, 2), (2 * u64::from(abi::desk::COUNT), 2)] {
+            assert_eq!(register(offset, bytes), None);
+        }
     }
 
     #[test]

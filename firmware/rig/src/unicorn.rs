@@ -232,7 +232,11 @@ impl<I: Isa> Machine for Emulated<I> {
     fn state(&self, into: &mut State) {
         into.0[..NVM].copy_from_slice(self.nvm.bytes());
         into.0[NVM..DESK].copy_from_slice(&self.mailbox.bytes()[..MAILBOX]);
-        let core = if self.detailed { &self.slow } else { &self.quick };
+        let core = if self.detailed {
+            &self.slow
+        } else {
+            &self.quick
+        };
         into.0[DESK..].copy_from_slice(&core.engine.uc.get_data().desk.kept());
     }
 
@@ -264,7 +268,11 @@ impl<I: Isa> Emulated<I> {
         } else {
             &mut self.quick
         };
-        core.engine.uc.get_data_mut().desk.power_on(boot.state.desk());
+        core.engine
+            .uc
+            .get_data_mut()
+            .desk
+            .power_on(boot.state.desk());
         self.garbage.fill(boot.seed, self.ram.bytes_mut());
         self.nvm.bytes_mut().copy_from_slice(boot.state.nvm());
         let mailbox = boot.state.mailbox();

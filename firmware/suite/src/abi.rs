@@ -110,6 +110,11 @@ pub fn runs_on(group: &str, machine: &str) -> bool {
     }
 }
 
+/// Whether a group's scenarios need the [`desk`]: models of its devices, or they fail.
+pub fn needs_desk(group: &str) -> bool {
+    ["device", "device-events", "device-radio"].contains(&group)
+}
+
 /// All machines.
 pub const MACHINES: [Machine; 3] = [ARM, RISCV, MSP430];
 

@@ -501,13 +501,7 @@ fn store(
 }
 
 /// An access to the desk. What is loaded.
-fn device(
-    uc: &mut Unicorn<'_, Watch>,
-    page: u64,
-    offset: u64,
-    size: usize,
-    access: Access,
-) -> u64 {
+fn device(uc: &mut Unicorn<'_, Watch>, page: u64, offset: u64, size: usize, access: Access) -> u64 {
     let w = uc.get_data_mut();
     if w.end.is_some() {
         return 0;
