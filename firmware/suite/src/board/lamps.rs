@@ -46,7 +46,7 @@ impl<'d> Restore for Lamps<'d> {
 
 /// What the lamps show after `n` steps. Each number shows something else.
 fn shown(n: u16) -> u16 {
-    n * 37 & 0xFF
+    (n * 37) & 0xFF
 }
 
 /// Whether the outside may have seen this, when `n` steps were committed at the last boot's end.
