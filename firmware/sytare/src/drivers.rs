@@ -1,0 +1,16 @@
+//! Drivers, each with what makes it restorable.
+
+mod adc;
+mod pause;
+mod radio;
+mod reg;
+mod spi;
+
+pub use adc::Adc;
+pub use pause::{Pause, Timer};
+pub use radio::{Packet, Radio};
+pub use spi::Spi;
+
+/// A device does not answer in time.
+#[derive(Clone, Copy, Debug)]
+pub struct Silent;

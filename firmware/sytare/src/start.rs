@@ -1,0 +1,124 @@
+//! Start-up, and the end of a program.
+
+use crate::Found;
+use core::arch::{asm, global_asm};
+use nv_device::nvmem::{InOrder16, Region};
+
+#[path = "../../../crates/rtos/src/msp430fr5994/arithmetic.rs"]
+mod arithmetic;
+#[macro_use]
+#[path = "../../../crates/rtos/src/msp430fr5994/ram.rs"]
+mod ram;
+
+/// The model of the FRAM: units of 16 bits, which are stored in order.
+pub type Memory = InOrder16;
+
+// FRAM waits once above 8 MHz. The clock goes to 16 MHz by way of a quarter of it for 10 us, as the
+// device's errata want. Then the watchdog's stop, RAM as a program finds it, and LOCKLPM5.
+global_asm!(
+    ".section .text.start,\"ax\",@progbits
+    .global _start
+    _start:
+        mov #0xA510, &0x0140
+        mov.b #0xA5, &0x0161
+        mov #0x0022, &0x0166
+        mov #0x0048, &0x0162
+        mov #20, r12
+    9:  dec r12
+        jnz 9b
+        clr &0x0166
+        mov.b #0, &0x0161
+        mov #0x5A80, &0x015C
+        mov #_stack_top, r1",
+    ram!(),
+    "   bic #1, &0x0130
+        call #program
+    .section .text"
+);
+
+// Interrupts are off but while the core sleeps, and Timer0_A0 wakes it. What programs do not have
+// an interrupt for is a `reti`.
+global_asm!(
+    ".section .text.wake,\"ax\",@progbits
+    .global _wake
+    _wake:
+        bic #0x10, 0(r1)
+        reti
+    .weak _port1
+    .weak _port2
+    _port1:
+    _port2:
+        reti
+    .section .text"
+);
+
+/// Sleeps until an interrupt that ends it. One that is pending does so at once.
+#[inline(always)]
+pub(crate) fn sleep() {
+    // SAFETY: GIE and CPUOFF, until the handler clears the latter. No handler touches what is not
+    // its own.
+    unsafe { asm!("bis #0x18, r2", "nop", "dint", "nop") }
+}
+
+/// What the program has found, for the emulator: a mark, and the words.
+#[unsafe(no_mangle)]
+static mut FOUND: (u16, Found) = (0, [0; 4]);
+/// The marks: the program has ended, or it could not go on.
+const ENDED: u16 = 0x600D;
+const FAILED: u16 = 0xBAD;
+
+/// Runs a program, and stops the core.
+pub fn run(main: fn(Region<'static, Memory>) -> Option<Found>) -> ! {
+    unsafe extern "C" {
+        static mut _fram: u8;
+        static mut _fram_end: u8;
+    }
+    // SAFETY: the linker script leaves this memory to the program alone, and start-up comes by here
+    // once.
+    let fram = unsafe { Region::from_raw(&raw mut _fram, &raw mut _fram_end) };
+    let found = match fram.ok().and_then(main) {
+        Some(found) => (ENDED, found),
+        None => (FAILED, [0; 4]),
+    };
+    // SAFETY: nothing else refers to it.
+    unsafe { (&raw mut FOUND).write_volatile(found) };
+    stop()
+}
+
+/// Stops the core for good: interrupts off, and it sleeps.
+fn stop() -> ! {
+    loop {
+        // SAFETY: nothing wakes the core any more.
+        unsafe { asm!("dint", "nop", "bis #0x10, r2", "nop") }
+    }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    stop()
+}
+
+/// What `core` calls where it cannot go on.
+#[unsafe(no_mangle)]
+extern "C" fn abort() -> ! {
+    stop()
+}
+
+struct OneCore;
+critical_section::set_impl!(OneCore);
+
+// SAFETY: one core; nothing interrupts while they are off.
+unsafe impl critical_section::Impl for OneCore {
+    unsafe fn acquire() -> bool {
+        let before: u16;
+        // SAFETY: reads the status register and clears its interrupt enable.
+        unsafe { asm!("mov r2, {0}", "dint", "nop", out(reg) before) };
+        before & 8 != 0
+    }
+    unsafe fn release(enabled: bool) {
+        if enabled {
+            // SAFETY: they were on before.
+            unsafe { asm!("nop", "eint", "nop") }
+        }
+    }
+}
