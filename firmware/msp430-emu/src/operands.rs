@@ -60,12 +60,12 @@ impl Cpu {
             Place::Memory(a) => {
                 self.wait(a, false);
                 self.before_timer(a);
-                let value = if byte {
-                    self.see_load(a, Width::Byte, o);
-                    u16::from(self.mem[usize::from(a)])
-                } else {
-                    self.see_load(a, Width::Word, o);
-                    self.word(a)
+                let width = if byte { Width::Byte } else { Width::Word };
+                self.see_load(a, width, o);
+                let value = match o.supply(a, width) {
+                    Some(v) => v & mask,
+                    None if byte => u16::from(self.mem[usize::from(a)]),
+                    None => self.word(a),
                 };
                 self.after_timer(a, false);
                 value

@@ -43,6 +43,13 @@ pub trait Observer {
     fn load(&mut self, _address: u16, _width: Width) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
+
+    /// After [`load`](Observer::load): the value that a device answers with. `None`: it is the
+    /// memory's. Not asked when something is popped from the stack.
+    #[inline]
+    fn supply(&mut self, _address: u16, _width: Width) -> Option<u16> {
+        None
+    }
 }
 
 /// Sees nothing, and costs nothing.
