@@ -1,13 +1,15 @@
 //! Drivers, each with what makes it restorable.
 
 mod adc;
+mod leds;
 mod pause;
 mod radio;
 mod reg;
 mod spi;
 
 pub use adc::Adc;
-pub use pause::{Pause, Timer};
+pub use leds::Leds;
+pub use pause::{Pause, Progress, Timer};
 pub use radio::{Packet, Radio};
 pub use spi::Spi;
 

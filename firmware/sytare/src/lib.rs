@@ -2,7 +2,10 @@
 //!
 //! | program | what it does |
 //! |---|---|
-//! | [`wsn`](programs::wsn) | 50 times: ten readings of the temperature, their mean leaves in a packet |
+//! | `rsa` | encrypts a buffer of 128 bits |
+//! | `leds` | a counter that the LEDs show, to 100, one more each 10 ms |
+//! | `sense` | 80 readings of the temperature, 5 ms apart, and their mean |
+//! | `wsn` | 50 times: ten readings of the temperature, their mean leaves in a packet |
 //!
 //! Each is there twice: with `nv-device`, and bare, as one writes it where the power stays. The
 //! programs are those of G. Berthou, T. Delizy, K. Marquet, T. Risset, G. Salagnac: "Sytare: a
@@ -18,6 +21,7 @@
 pub mod drivers;
 #[cfg(target_arch = "msp430")]
 pub mod programs;
+pub mod rsa;
 #[cfg(target_arch = "msp430")]
 mod start;
 
@@ -25,7 +29,7 @@ mod start;
 pub use start::{Memory, run};
 
 /// What a program has found.
-pub type Found = [u16; 4];
+pub type Found = [u16; 8];
 
 /// Makes an image of a function: `fn(Region) -> Option<Found>`. On a host it is an empty program.
 #[macro_export]

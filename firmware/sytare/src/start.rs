@@ -52,6 +52,13 @@ global_asm!(
     .section .text"
 );
 
+/// Shows on port 4 where the program is: what one would look at with a logic analyser.
+#[inline(always)]
+pub(crate) fn mark(phase: u8) {
+    // SAFETY: P4OUT. Its pins are no outputs, and nothing else uses them.
+    unsafe { (0x0223 as *mut u8).write_volatile(phase) }
+}
+
 /// Sleeps until an interrupt that ends it. One that is pending does so at once.
 #[inline(always)]
 pub(crate) fn sleep() {
@@ -62,7 +69,7 @@ pub(crate) fn sleep() {
 
 /// What the program has found, for the emulator: a mark, and the words.
 #[unsafe(no_mangle)]
-static mut FOUND: (u16, Found) = (0, [0; 4]);
+static mut FOUND: (u16, Found) = (0, [0; 8]);
 /// The marks: the program has ended, or it could not go on.
 const ENDED: u16 = 0x600D;
 const FAILED: u16 = 0xBAD;
@@ -78,7 +85,7 @@ pub fn run(main: fn(Region<'static, Memory>) -> Option<Found>) -> ! {
     let fram = unsafe { Region::from_raw(&raw mut _fram, &raw mut _fram_end) };
     let found = match fram.ok().and_then(main) {
         Some(found) => (ENDED, found),
-        None => (FAILED, [0; 4]),
+        None => (FAILED, [0; 8]),
     };
     // SAFETY: nothing else refers to it.
     unsafe { (&raw mut FOUND).write_volatile(found) };

@@ -30,7 +30,7 @@ struct Run {
     /// On-time until the end.
     time: u64,
     lives: u64,
-    found: [u16; 4],
+    found: [u16; 8],
     /// What has arrived, in order.
     packets: Vec<Packet>,
     stack: u16,
@@ -61,7 +61,7 @@ impl Program {
         let mut run = Run {
             time: 0,
             lives: 0,
-            found: [0; 4],
+            found: [0; 8],
             packets: Vec::new(),
             stack: 0,
             marks: Vec::new(),
@@ -92,7 +92,7 @@ impl Program {
                     if word(0) != 0x600D {
                         return Err(format!("the program has failed after {} lives", run.lives).into());
                     }
-                    run.found = [1, 2, 3, 4].map(word);
+                    run.found = [1, 2, 3, 4, 5, 6, 7, 8].map(word);
                     run.marks = match run.lives {
                         1 => node.marks().to_vec(),
                         _ => run.marks,
@@ -187,7 +187,7 @@ fn program(dir: &Path, name: &str) -> Result<(), Error> {
     println!("device.{name}.stack_bytes {}", whole.stack);
     println!("device.{name}.bare_stack_bytes {}", wired.stack);
     if let Some(cut) = of(10 * MS)? {
-        for (at, mark) in cut.marks.iter().take(8) {
+        for (at, mark) in cut.marks.iter().take(24) {
             eprintln!("{name} mark {mark} at {:.4} ms", ms(*at));
         }
     }

@@ -23,8 +23,8 @@ pub struct Timer {
 
 impl Timer {
     /// Slices in a millisecond, and counts of 2 MHz in a slice.
-    pub const PER_MS: u16 = 4;
-    const COUNTS: u16 = 2000 / Self::PER_MS;
+    pub const PER_MS: u8 = 4;
+    const COUNTS: u16 = 2000 / Self::PER_MS as u16;
 
     /// Sleeps until the end of a slice. The first one begins now, the others where the last one has
     /// ended.

@@ -1,136 +1,90 @@
 //! A node of a wireless sensor network: 50 times ten readings, and a packet with their mean.
+//!
+//! The devices' contexts are all that it keeps, and each commits by itself: the converter's holds
+//! the sum of what was read for the next packet. So the program is a loop that asks how far it is.
 
 use crate::drivers::{Adc, Radio, Silent, Spi};
+use crate::start::mark;
 use crate::{Found, Memory};
-use nv_device::nv_replay::{
-    Config, Error, Message, NotNow, Options, Outlet, Port, Replay, last_committed,
-};
 use nv_device::nvmem::{Persist, Region};
-use nv_device::{
-    Committed, Device, Devices, Members, Own, Restore, Set, Staged, StagedDevice, open,
-};
+use nv_device::{Committed, Device, Own, Restore, open};
 
 const PACKETS: u16 = 50;
 const READINGS: u16 = 10;
-/// Where the devices are at first: the bus, the converter, the radio.
-const FIRST: (u16, u8, u8) = (3, 1, 7);
+/// How the devices are set: the bus's divider, the reference of 2 V, the channel.
+const BUS: u16 = 3;
+const REFERENCE: u8 = 1;
+const CHANNEL: u8 = 7;
 
-/// What has been read for the next packet, and how many packets there were.
-#[derive(Persist)]
+/// A thermometer that adds up.
+struct Thermometer(Adc);
+
+/// What was read for the packet of this number.
+#[derive(Persist, Clone, Copy)]
 #[repr(C)]
-struct Station {
+struct Readings {
     sum: u16,
-    readings: u16,
-    packets: u16,
+    count: u16,
+    packet: u16,
 }
 
-static MEAN: Port<u16> = Port::new(1);
-
-/// The devices that steps use.
-struct Node<'m> {
-    adc: StagedDevice<'m, Adc, Memory>,
-}
-
-impl Devices for Node<'_> {
-    #[inline(always)]
-    fn list(&self) -> impl Members {
-        &self.adc
+impl Restore for Thermometer {
+    type Context = Readings;
+    type Parts = ();
+    type Error = Silent;
+    fn restore(parts: &mut (), _: &Readings) -> Result<Self, Silent> {
+        Adc::restore(parts, &REFERENCE).map(Thermometer)
     }
 }
 
-/// The environment: the radio sends what steps have committed.
-struct Env<'n, 'm, 'b> {
-    node: &'n Set<Node<'m>>,
-    radio: Device<'m, Radio<'b>, Memory>,
-}
-
-impl Outlet for Env<'_, '_, '_> {
-    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
-        let Some(Ok(mean)) = m.get(&MEAN) else {
-            return Ok(());
-        };
-        let packet = [m.number as u16, mean];
-        let sent = self.radio.at_least_once(packet, |radio, packet| radio.driver().send(packet));
-        sent.map_err(|_| NotNow)
-    }
-}
-
-const TABLE: Config = Config {
-    bytes: 64,
-    outbox_bytes: 16,
-    seq_bits: 8,
-};
-
-fn program(rt: &mut Replay<'_, Station, Memory, Env<'_, '_, '_>>) -> Result<(), Error> {
-    let node = rt.env().node;
-    let readings = (PACKETS * READINGS).into();
-    rt.each_step_with(node, 0..readings, (), |step, station, _, ()| {
-        let reading = step.token().adc.with(|adc, _| adc.read())?;
-        let mut s = station.fields(step);
-        let (sum, n) = (*s.sum.get() + reading, *s.readings.get() + 1);
-        if n < READINGS {
-            *s.sum.get_mut()? = sum;
-            *s.readings.get_mut()? = n;
-        } else {
-            *s.sum.get_mut()? = 0;
-            *s.readings.get_mut()? = 0;
-            *s.packets.get_mut()? += 1;
-            step.send(&MEAN, sum / READINGS)?;
-        }
-        Ok(())
-    })
-}
-
-/// With `nv-device`.
+/// With `nv-device`. A packet is sent at least once, with its number.
 pub fn wsn(fram: Region<'static, Memory>) -> Option<Found> {
-    let (contexts, rest) = fram.split_at(256).ok()?;
-    let (number, rest) = last_committed(rest).ok()?;
-    let committed = Committed::of(number, &TABLE);
-    let (rate, reference, channel) =
-        open::<(Own<u16>, Staged<u8>, Own<u8>), _>(contexts, committed, FIRST).ok()?;
-    let mut bus = Device::<Spi, _>::new(rate, ());
-    let bus = bus.up().ok()?;
-    let node = Set::new(Node {
-        adc: StagedDevice::new(reference, ()),
-    });
-    let env = Env {
-        node: &node,
-        radio: Device::new(channel, bus),
-    };
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
-    };
-    let mut rt = Replay::open_with(rest, options, env, |_| {
-        Ok(Station {
-            sum: 0,
-            readings: 0,
-            packets: 0,
-        })
-    })
-    .ok()?;
-    program(&mut rt).ok()?;
-    let packets = rt.view(|tx, station| station.get(tx).packets).ok()??;
-    Some([packets, 0, 0, 0])
+    mark(1);
+    let first = Readings { sum: 0, count: 0, packet: 0 };
+    let (readings, channel) =
+        open::<(Own<Readings>, Own<u8>), _>(fram, Committed::NOTHING, (first, CHANNEL)).ok()?;
+    mark(2);
+    let bus = Spi::restore(&mut (), &BUS).ok()?;
+    let mut thermometer = Device::<Thermometer, _>::new(readings, ());
+    let mut radio = Device::<Radio<'_>, _>::new(channel, &bus);
+    loop {
+        let Readings { sum, count, packet } = *thermometer.context();
+        if packet == PACKETS {
+            return Some([packet, 0, 0, 0, 0, 0, 0, 0]);
+        }
+        if count < READINGS {
+            mark(4);
+            let read = thermometer.at_least_once((), |thermometer, ()| {
+                let reading = thermometer.driver().0.read()?;
+                let readings = thermometer.context_mut();
+                readings.sum += reading;
+                readings.count += 1;
+                Ok(())
+            });
+            read.ok()?;
+        } else {
+            mark(3);
+            let mean = [packet, sum / READINGS];
+            radio.at_least_once(mean, |radio, mean| radio.driver().send(mean)).ok()?;
+            let next = |readings: &mut Readings, packet| {
+                *readings = Readings { sum: 0, count: 0, packet };
+            };
+            thermometer.change(packet + 1, next).ok()?;
+        }
+    }
 }
 
 /// Bare.
 pub fn wsn_bare(_: Region<'static, Memory>) -> Option<Found> {
-    nodes().ok()
-}
-
-fn nodes() -> Result<Found, Silent> {
-    let bus = Spi::restore(&mut (), &FIRST.0)?;
-    let mut adc = Adc::restore(&mut (), &FIRST.1)?;
-    let mut radio = Radio::restore(&mut &bus, &FIRST.2)?;
-    let mut packets = 0;
-    for number in 0..PACKETS {
+    let bus = Spi::restore(&mut (), &BUS).ok()?;
+    let mut adc = Adc::restore(&mut (), &REFERENCE).ok()?;
+    let mut radio = Radio::restore(&mut &bus, &CHANNEL).ok()?;
+    for packet in 0..PACKETS {
         let mut sum = 0;
         for _ in 0..READINGS {
-            sum += adc.read()?;
+            sum += adc.read().ok()?;
         }
-        radio.send([number, sum / READINGS])?;
-        packets += 1;
+        radio.send([packet, sum / READINGS]).ok()?;
     }
-    Ok([packets, 0, 0, 0])
+    Some([PACKETS, 0, 0, 0, 0, 0, 0, 0])
 }
