@@ -1,82 +1,90 @@
 //! RSA with numbers of 128 bits, in the portions in which a program keeps them.
 
-/// The product of two primes.
-pub const MODULUS: u128 = 0xae90_6b73_0b15_5403_d80e_d352_39bd_73d3;
-/// What is encrypted.
-pub const MESSAGE: u128 = u128::from_be_bytes(*b"a 128-bit buffer");
-/// The exponent is 65,537: so often the power is squared, and multiplied by the message once.
-pub const SQUARES: u32 = 16;
-/// A product is made in so many portions, each of 32 bits of a factor.
-pub const PORTIONS: u32 = 4;
+use core::cmp::Ordering;
 
+/// A number of 128 bits, the lowest word first.
+pub type Number = [u16; 8];
+
+/// The product of two primes.
+pub const MODULUS: Number = words(0xae90_6b73_0b15_5403_d80e_d352_39bd_73d3);
+/// What is encrypted.
+pub const MESSAGE: Number = words(u128::from_be_bytes(*b"a 128-bit buffer"));
+/// The exponent is 65,537: so often the power is squared, and multiplied by the message once.
+const SQUARES: u16 = 16;
+/// A product is made in so many portions, each of 32 bits of a factor.
+const PORTIONS: u16 = 4;
+const PORTION_WORDS: usize = 8 / PORTIONS as usize;
+
+const fn words(n: u128) -> Number {
+    let mut words = [0; 8];
+    let mut i = 0;
+    while i < 8 {
+        words[i] = (n >> (16 * i)) as u16;
+        i += 1;
+    }
+    words
+}
+
+/// The sum of two numbers below the modulus, modulo that.
 #[inline(always)]
-fn add(a: u128, b: u128) -> u128 {
-    let (sum, carry) = a.overflowing_add(b);
-    if carry || sum >= MODULUS {
-        sum.wrapping_sub(MODULUS)
-    } else {
-        sum
+fn add(a: &mut Number, b: &Number) {
+    let mut carry = false;
+    for (a, b) in a.iter_mut().zip(b) {
+        (*a, carry) = carrying(*a, *b, carry);
+    }
+    if carry || a.iter().rev().cmp(MODULUS.iter().rev()) != Ordering::Less {
+        let mut carry = true;
+        for (a, m) in a.iter_mut().zip(&MODULUS) {
+            (*a, carry) = carrying(*a, !*m, carry);
+        }
     }
 }
 
-/// Goes on with a product by the next 32 bits of a factor, the upper ones first.
-#[inline(never)]
-pub fn portion(mut product: u128, mut bits: u32, factor: u128) -> u128 {
-    for _ in 0..32 {
-        product = add(product, product);
-        if bits >> 31 != 0 {
-            product = add(product, factor);
-        }
-        bits <<= 1;
-    }
-    product
+#[inline(always)]
+fn carrying(a: u16, b: u16, carry: bool) -> (u16, bool) {
+    let (sum, first) = a.overflowing_add(b);
+    let (sum, second) = sum.overflowing_add(carry.into());
+    (sum, first | second)
 }
 
 /// A power on its way: the last complete one, and the product that makes the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Power {
     /// A power of the message.
-    pub power: u128,
+    pub power: Number,
     /// Its square so far; in the end its product with the message.
-    pub product: u128,
+    pub product: Number,
 }
 
 impl Power {
     /// The message.
-    pub const FIRST: Power = Power { power: MESSAGE, product: 0 };
+    pub const FIRST: Power = Power {
+        power: MESSAGE,
+        product: [0; 8],
+    };
     /// Portions until it is encrypted.
-    pub const PORTIONS: u32 = (SQUARES + 1) * PORTIONS;
+    pub const PORTIONS: u16 = (SQUARES + 1) * PORTIONS;
 
-    /// What is next after so many portions.
-    pub fn next(self, i: u32) -> Power {
-        let words: [u32; 4] = [
-            (self.power >> 96) as u32,
-            (self.power >> 64) as u32,
-            (self.power >> 32) as u32,
-            self.power as u32,
-        ];
-        let at = i % PORTIONS;
-        let factor = if i / PORTIONS < SQUARES { self.power } else { MESSAGE };
-        let product = portion(self.product, words[at as usize], factor);
-        match at + 1 == PORTIONS {
-            true => Power { power: product, product: 0 },
-            false => Power { product, ..self },
+    /// Makes portion number `i`, from 0: goes on with the product by the next bits of a factor, the
+    /// upper ones first.
+    pub fn go_on(&mut self, i: u16) {
+        let Power { power, product } = self;
+        let factor = if i / PORTIONS < SQUARES { *power } else { MESSAGE };
+        let portion = i % PORTIONS;
+        let done = usize::from(portion) * PORTION_WORDS;
+        for word in power.iter().rev().skip(done).take(PORTION_WORDS) {
+            for bit in (0..16).rev() {
+                let same = *product;
+                add(product, &same);
+                if word >> bit & 1 == 1 {
+                    add(product, &factor);
+                }
+            }
+        }
+        if portion + 1 == PORTIONS {
+            *power = core::mem::take(product);
         }
     }
-}
-
-/// As words, the lowest first.
-pub fn words(n: u128) -> [u16; 8] {
-    let mut words = [0; 8];
-    for (word, bytes) in words.iter_mut().zip(n.to_le_bytes().as_chunks().0) {
-        *word = u16::from_le_bytes(*bytes);
-    }
-    words
-}
-
-/// From words.
-pub fn number(words: [u16; 8]) -> u128 {
-    words.iter().rev().fold(0, |n, word| n << 16 | u128::from(*word))
 }
 
 #[cfg(test)]
@@ -84,7 +92,12 @@ mod tests {
     use super::*;
 
     /// By bits of the exponent, and by bits of a factor from below.
-    fn power(message: u128, exponent: u32) -> u128 {
+    fn power(message: u128, exponent: u32, modulus: u128) -> u128 {
+        let add = |a: u128, b: u128| {
+            let (sum, carry) = a.overflowing_add(b);
+            let over = carry || sum >= modulus;
+            sum.wrapping_sub(if over { modulus } else { 0 })
+        };
         let times = |mut a: u128, b: u128| {
             let mut product = 0;
             for i in 0..128 {
@@ -96,18 +109,26 @@ mod tests {
             product
         };
         (0..32).rev().fold(1, |p, i| {
-            let p = times(p, p);
-            if exponent >> i & 1 == 1 { times(p, message) } else { p }
+            let square = times(p, p);
+            match exponent >> i & 1 {
+                1 => times(square, message),
+                _ => square,
+            }
         })
+    }
+
+    fn number(words: Number) -> u128 {
+        let words = words.iter().rev();
+        words.fold(0, |n, word| n << 16 | u128::from(*word))
     }
 
     #[test]
     fn portions_encrypt() {
-        let last = (0..Power::PORTIONS).fold(Power::FIRST, Power::next);
-        assert_eq!(last.product, 0);
-        assert_eq!(last.power, power(MESSAGE, 65_537));
-        // By another implementation, with integers of any length.
-        assert_eq!(last.power, 0x785d_56c9_b444_e3a5_244d_f6b2_a6f4_6670);
-        assert_eq!(number(words(last.power)), last.power);
+        let mut last = Power::FIRST;
+        (0..Power::PORTIONS).for_each(|i| last.go_on(i));
+        let encrypted = power(number(MESSAGE), 65_537, number(MODULUS));
+        // By a third implementation, with integers of any length.
+        assert_eq!(encrypted, 0x785d_56c9_b444_e3a5_244d_f6b2_a6f4_6670);
+        assert_eq!((number(last.power), last.product), (encrypted, [0; 8]));
     }
 }
