@@ -107,9 +107,18 @@ struct Bus {
     mistake: Option<String>,
     /// What port 4 has shown, and when.
     marks: Vec<(u64, u8)>,
+    /// The end of what the program has used of its non-volatile memory.
+    kept: u16,
 }
 
 impl Bus {
+    #[inline]
+    fn keeps(&mut self, address: u16) {
+        if FRAM.contains(&address.into()) && address >= self.kept {
+            self.kept = (address | 1) + 1;
+        }
+    }
+
     fn wrong(&mut self, what: impl Into<String>) {
         self.mistake.get_or_insert(what.into());
     }
@@ -216,6 +225,8 @@ impl Observer for Bus {
             self.sync();
             self.write(s.address, s.new, s.width);
             self.sync();
+        } else {
+            self.keeps(s.address);
         }
         ControlFlow::Continue(())
     }
@@ -223,6 +234,7 @@ impl Observer for Bus {
     #[inline]
     fn supply(&mut self, address: u16, width: Width) -> Option<u16> {
         if !PERIPHERALS.contains(&address.into()) {
+            self.keeps(address);
             return None;
         }
         self.touched = true;
@@ -271,6 +283,7 @@ impl Node {
                 touched: false,
                 mistake: None,
                 marks: Vec::new(),
+                kept: FRAM.start as u16,
             },
             outside: VecDeque::new(),
             stack: 0,
@@ -302,14 +315,20 @@ impl Node {
         &self.cpu.mem[FRAM]
     }
 
+    /// Bytes of it that the program has used so far.
+    pub fn kept(&self) -> u16 {
+        self.bus.kept - FRAM.start as u16
+    }
+
     /// The voltage of the temperature's sensor, in millivolts.
     pub fn set_sensor(&mut self, millivolts: u16) {
         self.bus.adc.set_sensor(millivolts);
     }
 
-    /// Something happens outside, at this time of the next life.
+    /// Something happens outside, at this time of this life.
     pub fn plan(&mut self, at: u64, what: Outside) {
         self.outside.push_back((at, what));
+        self.outside.make_contiguous().sort_by_key(|e| e.0);
     }
 
     /// What port 4 has shown in this life, and when.
@@ -351,6 +370,7 @@ impl Node {
         (bus.now, bus.seen, bus.touched) = (BOOT, BOOT, false);
         bus.clock = Clock::new(cpu.cycles, BOOT);
         bus.marks.clear();
+        self.outside.clear();
         self.stack = RAM.end as u16;
     }
 

@@ -36,21 +36,32 @@ global_asm!(
     .section .text"
 );
 
-// Interrupts are off but while the core sleeps, and Timer0_A0 wakes it. What programs do not have
-// an interrupt for is a `reti`.
+// Interrupts are off but while the core sleeps, and each one ends the sleep. A port's flag stays in
+// its register until the program has stored what it tells.
 global_asm!(
     ".section .text.wake,\"ax\",@progbits
     .global _wake
     _wake:
-        bic #0x10, 0(r1)
-        reti
-    .weak _port1
-    .weak _port2
-    _port1:
-    _port2:
+        bic #0x18, 0(r1)
         reti
     .section .text"
 );
+
+/// What port 4 shows. Even numbers from 10 on are in front of a call, the next ones behind it.
+pub(crate) mod phase {
+    /// The program begins, its contexts are open.
+    pub const PROGRAM: u8 = 1;
+    pub const OPEN: u8 = 2;
+    /// Calls.
+    pub const SENSE: u8 = 10;
+    pub const SLEEP: u8 = 20;
+    pub const WAKE: u8 = 30;
+    pub const SEND: u8 = 40;
+    /// Devices are restored.
+    pub const BUS: u8 = 50;
+    pub const RADIO: u8 = 60;
+    pub const ADC: u8 = 70;
+}
 
 /// Shows on port 4 where the program is: what one would look at with a logic analyser.
 #[inline(always)]
@@ -62,9 +73,8 @@ pub(crate) fn mark(phase: u8) {
 /// Sleeps until an interrupt that ends it. One that is pending does so at once.
 #[inline(always)]
 pub(crate) fn sleep() {
-    // SAFETY: GIE and CPUOFF, until the handler clears the latter. No handler touches what is not
-    // its own.
-    unsafe { asm!("bis #0x18, r2", "nop", "dint", "nop") }
+    // SAFETY: GIE and CPUOFF, until the handler clears both.
+    unsafe { asm!("bis #0x18, r2", "nop") }
 }
 
 /// What the program has found, for the emulator: a mark, and the words.

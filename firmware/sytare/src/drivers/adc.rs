@@ -2,6 +2,7 @@
 
 use super::Silent;
 use super::reg::Reg;
+use crate::start::{mark, phase};
 use nv_device::Restore;
 
 const REFCTL0: Reg<u16> = Reg::at(0x01B0);
@@ -39,11 +40,13 @@ impl Restore for Adc {
     type Parts = ();
     type Error = Silent;
     fn restore(_: &mut (), reference: &u8) -> Result<Self, Silent> {
+        mark(phase::ADC);
         ADC12CTL0.set(SAMPLE | ON);
         ADC12CTL1.set(TIMER);
         ADC12CTL2.set(BITS_12);
         ADC12CTL3.set(SENSOR);
         ADC12MCTL0.set(CHANNEL);
+        mark(phase::ADC + 1);
         Ok(Adc {
             reference: u16::from(*reference) << 4,
         })

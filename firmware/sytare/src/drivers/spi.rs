@@ -2,6 +2,7 @@
 
 use super::Silent;
 use super::reg::Reg;
+use crate::start::{mark, phase};
 use nv_device::Restore;
 
 const P1IN: Reg<u8> = Reg::at(0x0200);
@@ -33,6 +34,7 @@ impl Restore for Spi {
     type Parts = ();
     type Error = Silent;
     fn restore(_: &mut (), divider: &u16) -> Result<Self, Silent> {
+        mark(phase::BUS);
         P1OUT.on(SELECT);
         P1DIR.on(SELECT);
         P1SEL1.on(P1_BUS);
@@ -40,6 +42,7 @@ impl Restore for Spi {
         UCB0CTLW0.set(MASTER | RESET);
         UCB0BRW.set(*divider);
         UCB0CTLW0.set(MASTER);
+        mark(phase::BUS + 1);
         Ok(Spi(()))
     }
 }

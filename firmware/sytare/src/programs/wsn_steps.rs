@@ -1,7 +1,6 @@
 //! A node of a wireless sensor network: 50 times ten readings, and a packet with their mean.
 
-use crate::start::mark;
-use crate::drivers::{Adc, Radio, Spi};
+use crate::drivers::{Adc, Radio, Spi, Tuned};
 use crate::{Found, Memory};
 use nv_device::nv_replay::{
     Config, Error, Message, NotNow, Options, Outlet, Port, Replay, last_committed,
@@ -14,7 +13,7 @@ use nv_device::{
 const PACKETS: u16 = 50;
 const READINGS: u16 = 10;
 /// Where the devices are at first: the bus, the converter, the radio.
-const FIRST: (u16, u8, u8) = (3, 1, 7);
+const FIRST: (u16, u8, Tuned) = (3, 1, Tuned::FIRST);
 
 /// Bytes of FRAM: for the contexts of the devices, and for the program.
 const CONTEXTS: usize = 192;
@@ -70,9 +69,7 @@ fn program(rt: &mut Replay<'_, Station, Memory, Env<'_, '_, '_>>) -> Result<(), 
     let node = rt.env().node;
     let readings = (PACKETS * READINGS).into();
     rt.each_step_with(node, 0..readings, (), |step, station, _, ()| {
-        mark(6);
         let reading = step.token().adc.with(|adc, _| adc.read())?;
-        mark(7);
         let mut s = station.fields(step);
         let (sum, n) = (*s.sum.get() + reading, *s.readings.get() + 1);
         if n < READINGS {
@@ -84,22 +81,18 @@ fn program(rt: &mut Replay<'_, Station, Memory, Env<'_, '_, '_>>) -> Result<(), 
             *s.packets.get_mut()? += 1;
             step.send(&MEAN, sum / READINGS)?;
         }
-        mark(8);
         Ok(())
     })
 }
 
 /// With `nv-device`.
 pub fn wsn_steps(fram: Region<'static, Memory>) -> Option<Found> {
-    mark(1);
     let (contexts, rest) = fram.split_at(CONTEXTS).ok()?;
     let (rest, _) = rest.split_at(RUNTIME).ok()?;
     let (number, rest) = last_committed(rest).ok()?;
-    mark(2);
     let committed = Committed::of(number, &TABLE);
     let (rate, reference, channel) =
-        open::<(Own<u16>, Staged<u8>, Own<u8>), _>(contexts, committed, FIRST).ok()?;
-    mark(3);
+        open::<(Own<u16>, Staged<u8>, Own<Tuned>), _>(contexts, committed, FIRST).ok()?;
     let mut bus = Device::<Spi, _>::new(rate, ());
     let bus = bus.up().ok()?;
     let node = Set::new(Node {
@@ -109,7 +102,6 @@ pub fn wsn_steps(fram: Region<'static, Memory>) -> Option<Found> {
         node: &node,
         radio: Device::new(channel, bus),
     };
-    mark(4);
     let options = Options {
         table: TABLE,
         ..Options::default()
@@ -122,7 +114,6 @@ pub fn wsn_steps(fram: Region<'static, Memory>) -> Option<Found> {
         })
     })
     .ok()?;
-    mark(5);
     program(&mut rt).ok()?;
     let packets = rt.view(|tx, station| station.get(tx).packets).ok()??;
     Some([packets, 0, 0, 0, 0, 0, 0, 0])
