@@ -136,7 +136,10 @@ impl Bus {
         let [p1, p2, _] = &mut self.ports;
         let ready = self.radio.ready();
         let down = (self.buttons.input() & 3) << 1;
-        p1.drive(SOMI | BUTTONS, if ready { 0 } else { SOMI } | !down & BUTTONS);
+        p1.drive(
+            SOMI | BUTTONS,
+            if ready { 0 } else { SOMI } | !down & BUTTONS,
+        );
         p2.drive(GDO0, if self.radio.gdo0() { GDO0 } else { 0 });
     }
 
@@ -184,7 +187,9 @@ impl Bus {
     fn write(&mut self, at: u16, value: u16, width: Width) {
         if let Some((port, register)) = Port::find(at) {
             self.ports[port].write(register, value as u8);
-            if width == Width::Word && let Some((port, register)) = Port::find(at + 1) {
+            if width == Width::Word
+                && let Some((port, register)) = Port::find(at + 1)
+            {
                 self.ports[port].write(register, (value >> 8) as u8);
             }
             return self.pins();
@@ -208,7 +213,10 @@ impl Bus {
             _ if spi::REGISTERS.contains(&at) => {
                 let [p1, p2, _] = &self.ports;
                 let pins = p1.selected() & 0xC0 == 0xC0 && p2.selected() & 4 != 0;
-                if let Err(e) = self.spi.write(at, value, self.now, self.clock.period(), pins) {
+                if let Err(e) = self
+                    .spi
+                    .write(at, value, self.now, self.clock.period(), pins)
+                {
                     self.wrong(e)
                 }
             }

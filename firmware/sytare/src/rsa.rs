@@ -69,7 +69,11 @@ impl Power {
     /// upper ones first.
     pub fn go_on(&mut self, i: u16) {
         let Power { power, product } = self;
-        let factor = if i / PORTIONS < SQUARES { *power } else { MESSAGE };
+        let factor = if i / PORTIONS < SQUARES {
+            *power
+        } else {
+            MESSAGE
+        };
         let portion = i % PORTIONS;
         let done = usize::from(portion) * PORTION_WORDS;
         for word in power.iter().rev().skip(done).take(PORTION_WORDS) {

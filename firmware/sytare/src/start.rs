@@ -19,6 +19,7 @@ global_asm!(
     ".section .text.start,\"ax\",@progbits
     .global _start
     _start:
+        mov #_stack_top, r1
         mov #0xA510, &0x0140
         mov.b #0xA5, &0x0161
         mov #0x0022, &0x0166
@@ -28,8 +29,7 @@ global_asm!(
         jnz 9b
         clr &0x0166
         mov.b #0, &0x0161
-        mov #0x5A80, &0x015C
-        mov #_stack_top, r1",
+        mov #0x5A80, &0x015C",
     ram!(),
     "   bic #1, &0x0130
         call #program

@@ -17,12 +17,14 @@ type Error = Box<dyn std::error::Error>;
 const ON: [u64; 17] = [
     3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 36, 42, 50, 60, 80, 100,
 ];
+/// Those of which other builds of the node have figures, too.
+const SHOWN: [u64; 4] = [3, 10, 42, 100];
 /// A run that takes so many times as long as the bare one does not finish.
 const LONGEST: u64 = 50;
 /// With no change in so many lives, none will come.
 const IDLE: u32 = 8;
 /// The smallest on-time is sought downwards from here, in such steps.
-const LEAST_FROM: u64 = 10 * MS;
+const LEAST_FROM: u64 = 5 * MS;
 const LEAST_STEP: u64 = MS / 20;
 
 /// Programs of the paper's first table; and others that are the node, too.
@@ -214,7 +216,12 @@ fn say(name: &str, figure: &str, value: impl std::fmt::Display) {
 }
 
 /// A program at all on-times, beside the bare one.
-fn program(dir: &Path, name: &'static str, bare: &'static str, runs: &mut u32) -> Result<(), Error> {
+fn program(
+    dir: &Path,
+    name: &'static str,
+    bare: &'static str,
+    runs: &mut u32,
+) -> Result<(), Error> {
     let bare = Program::load(dir, bare, true)?;
     let mine = Program::load(dir, name, false)?;
     let wired = bare.run(u64::MAX, u64::MAX)?;
@@ -236,8 +243,9 @@ fn program(dir: &Path, name: &'static str, bare: &'static str, runs: &mut u32) -
     say(name, "wired_ms", format!("{:.2}", ms(wired.time)));
     say(name, "yield_max", format!("{:.4}", y(&whole)));
     let mut again = 0;
-    for on in ON {
-        let run = of(on * MS)?;
+    let all: &[u64] = if NODES.contains(&name) { &SHOWN } else { &ON };
+    for on in all {
+        let run = of(*on * MS)?;
         if let Some(run) = &run {
             again += run.packets.len() - distinct(&run.packets).len();
         }
@@ -258,9 +266,12 @@ fn program(dir: &Path, name: &'static str, bare: &'static str, runs: &mut u32) -
     say(name, "stack_bytes", whole.stack);
     say(name, "bare_stack_bytes", wired.stack);
     if name == "wsn" {
-        println!("device.nvram_bytes {}", mine.code() + usize::from(whole.kept));
+        println!(
+            "device.nvram_bytes {}",
+            mine.code() + usize::from(whole.kept)
+        );
         println!("device.kernel_stack_bytes {}", whole.stack - wired.stack);
-        boot(&of(LEAST_FROM)?.ok_or("no end at 10 ms")?)?;
+        boot(&of(10 * MS)?.ok_or("no end at 10 ms")?)?;
     }
     Ok(())
 }
@@ -270,9 +281,14 @@ fn boot(run: &Run) -> Result<(), Error> {
     let first = run.marks.first().filter(|m| m.1 == PROGRAM);
     let first = first.ok_or("a life without a mark")?.0 - msp430_emu::fr5994::BOOT;
     let us = |time: u64| time as f64 * 1000.0 / MS as f64;
-    println!("device.boot.hardware_us {:.0}", us(msp430_emu::fr5994::BOOT));
+    println!(
+        "device.boot.hardware_us {:.0}",
+        us(msp430_emu::fr5994::BOOT)
+    );
     println!("device.boot.start_us {:.1}", us(first));
-    let contexts = run.between(PROGRAM, OPEN).ok_or("no mark of the contexts")?;
+    let contexts = run
+        .between(PROGRAM, OPEN)
+        .ok_or("no mark of the contexts")?;
     println!("device.boot.contexts_us {contexts:.1}");
     for (mark, what) in RESTORED {
         let took = run.between(mark, mark + 1).ok_or("no mark of a device")?;
@@ -291,11 +307,12 @@ fn interrupted(dir: &Path, name: &'static str, runs: &mut u32) -> Result<(), Err
     if whole.found != bare.found || whole.leds != bare.leds {
         return Err(format!("{name} finds {:?}", whole.found).into());
     }
-    let (mut stack, mut lives) = (0, 0);
-    for on in (35..400).step_by(3) {
+    let mut stack = 0;
+    for on in (45..400).step_by(13) {
         let run = mine.run(on * MS / 10, 4000 * MS)?;
         *runs += 1;
-        let run = run.ok_or_else(|| format!("{name} with {} ms does not finish", on as f64 / 10.0))?;
+        let run =
+            run.ok_or_else(|| format!("{name} with {} ms does not finish", on as f64 / 10.0))?;
         let [count, second, third, ..] = run.found;
         let once = match name {
             "buttons" => second + third == EVENTS,
@@ -307,9 +324,7 @@ fn interrupted(dir: &Path, name: &'static str, runs: &mut u32) -> Result<(), Err
             return Err(format!("{name} with {} ms finds {what:?}", on as f64 / 10.0).into());
         }
         stack = stack.max(run.stack);
-        lives += run.lives;
     }
-    say(name, "lives", lives);
     say(name, "stack_bytes", whole.stack);
     say(name, "stack_cut_bytes", stack);
     say(name, "bare_stack_bytes", bare.stack);
@@ -326,7 +341,10 @@ fn calls(dir: &Path) -> Result<(), Error> {
             return Err(format!("no marks of {call}").into());
         };
         println!("device.msp430.{call}_us {bare:.1}");
-        println!("device.msp430.{call}_percent {:.1}", (mine / bare - 1.0) * 100.0);
+        println!(
+            "device.msp430.{call}_percent {:.1}",
+            (mine / bare - 1.0) * 100.0
+        );
     }
     Ok(())
 }

@@ -84,20 +84,21 @@ impl Pause<'_> {
     /// on with the slice that was cut.
     pub fn take(&mut self, number: u8, slices: u8) {
         let slice = || {
-            self.0.at_least_once((number, slices), |timer, (number, slices)| {
-                let Progress(word) = *timer.context();
-                let left = match word >> 8 == number.into() {
-                    true => word & 0xFF,
-                    false => slices.into(),
-                };
-                if left == 0 {
-                    timer.driver().stop();
-                    return Ok(false);
-                }
-                timer.driver().slice();
-                *timer.context_mut() = Progress::of(number, left - 1);
-                Ok(true)
-            })
+            self.0
+                .at_least_once((number, slices), |timer, (number, slices)| {
+                    let Progress(word) = *timer.context();
+                    let left = match word >> 8 == number.into() {
+                        true => word & 0xFF,
+                        false => slices.into(),
+                    };
+                    if left == 0 {
+                        timer.driver().stop();
+                        return Ok(false);
+                    }
+                    timer.driver().slice();
+                    *timer.context_mut() = Progress::of(number, left - 1);
+                    Ok(true)
+                })
         };
         let mut slice = slice;
         while slice() == Ok(true) {}

@@ -10,8 +10,8 @@ use crate::{Found, Memory};
 use nv_device::nv_replay::{Config, Error, Options, Outlet, Replay, last_committed};
 use nv_device::nvmem::Region;
 use nv_device::{
-    Committed, Devices, Events, Members, Posted, Restore, Ring, Set, Staged,
-    StagedDevice, bytes, open,
+    Committed, Devices, Events, Members, Posted, Restore, Ring, Set, Staged, StagedDevice, bytes,
+    open,
 };
 
 const PRESSES: u16 = 20;

@@ -35,7 +35,11 @@ impl Devices for Node<'_> {
     }
 }
 
-const TABLE: Config = Config { bytes: 32, outbox_bytes: 0, seq_bits: 8 };
+const TABLE: Config = Config {
+    bytes: 32,
+    outbox_bytes: 0,
+    seq_bits: 8,
+};
 
 type Contexts = (Staged<u8>, Own<Progress>);
 
@@ -71,8 +75,14 @@ pub fn sense(fram: Region<'static, Memory>) -> Option<Found> {
         adc: StagedDevice::new(reference, ()),
         pause: RefCell::new(Pause(Device::new(progress, ()))),
     });
-    let options = Options { table: TABLE, ..Options::default() };
-    let nothing = Series { values: [0; READINGS as usize], sum: 0 };
+    let options = Options {
+        table: TABLE,
+        ..Options::default()
+    };
+    let nothing = Series {
+        values: [0; READINGS as usize],
+        sum: 0,
+    };
     let mut rt = Replay::open_with(rest, options, NoOutlet, |_| Ok(nothing)).ok()?;
     program(&mut rt, &node).ok()?;
     rt.view(|tx, series| found(series.get(tx))).ok()?
@@ -84,14 +94,26 @@ fn found(series: &Series) -> Found {
     let mean = (series.sum / u32::from(READINGS)) as u16;
     let least = all.clone().copied().min().unwrap_or(0);
     let most = all.copied().max().unwrap_or(0);
-    [mean, least, most, series.sum as u16, (series.sum >> 16) as u16, 0, 0, 0]
+    [
+        mean,
+        least,
+        most,
+        series.sum as u16,
+        (series.sum >> 16) as u16,
+        0,
+        0,
+        0,
+    ]
 }
 
 /// Bare.
 pub fn sense_bare(_: Region<'static, Memory>) -> Option<Found> {
     let mut adc = Adc::restore(&mut (), &REFERENCE).ok()?;
     let mut timer = Timer::default();
-    let mut series = Series { values: [0; READINGS as usize], sum: 0 };
+    let mut series = Series {
+        values: [0; READINGS as usize],
+        sum: 0,
+    };
     for value in &mut series.values {
         timer.pause((EACH_MS * Timer::PER_MS).into());
         *value = adc.read().ok()?;

@@ -52,7 +52,11 @@ type Contexts = (Own<Readings>, Own<Tuned>);
 #[inline(always)]
 fn node(fram: Region<'static, Memory>, eager: bool) -> Option<Found> {
     mark(phase::PROGRAM);
-    let first = Readings { sum: 0, count: 0, packet: 0 };
+    let first = Readings {
+        sum: 0,
+        count: 0,
+        packet: 0,
+    };
     let (fram, _) = fram.split_at(bytes::<Contexts, Memory>()).ok()?;
     let first = (first, Tuned::FIRST);
     let (readings, tuned) = open::<Contexts, _>(fram, Committed::NOTHING, first).ok()?;
@@ -79,9 +83,15 @@ fn node(fram: Region<'static, Memory>, eager: bool) -> Option<Found> {
             read.ok()?;
         } else {
             let mean = [packet, sum / READINGS];
-            radio.at_least_once(mean, |radio, mean| radio.driver().send(mean)).ok()?;
+            radio
+                .at_least_once(mean, |radio, mean| radio.driver().send(mean))
+                .ok()?;
             let next = |readings: &mut Readings, packet| {
-                *readings = Readings { sum: 0, count: 0, packet };
+                *readings = Readings {
+                    sum: 0,
+                    count: 0,
+                    packet,
+                };
             };
             thermometer.change(packet + 1, next).ok()?;
         }

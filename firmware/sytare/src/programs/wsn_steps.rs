@@ -6,9 +6,7 @@ use nv_device::nv_replay::{
     Config, Error, Message, NotNow, Options, Outlet, Port, Replay, last_committed,
 };
 use nv_device::nvmem::{Persist, Region};
-use nv_device::{
-    Committed, Device, Devices, Members, Own, Set, Staged, StagedDevice, open,
-};
+use nv_device::{Committed, Device, Devices, Members, Own, Set, Staged, StagedDevice, open};
 
 const PACKETS: u16 = 50;
 const READINGS: u16 = 10;
@@ -54,7 +52,9 @@ impl Outlet for Env<'_, '_, '_> {
             return Ok(());
         };
         let packet = [m.number as u16, mean];
-        let sent = self.radio.at_least_once(packet, |radio, packet| radio.driver().send(packet));
+        let sent = self
+            .radio
+            .at_least_once(packet, |radio, packet| radio.driver().send(packet));
         sent.map_err(|_| NotNow)
     }
 }
