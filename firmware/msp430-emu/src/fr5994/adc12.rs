@@ -139,3 +139,52 @@ impl Adc12 {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready() -> Adc12 {
+        let mut a = Adc12::default();
+        a.set_sensor(1000);
+        for (at, value) in [
+            (CTL1, 0x200),
+            (CTL2, 0x20),
+            (CTL3, 0x80),
+            (MCTL0, 0x11E),
+            (REFCTL0, 0x11),
+        ] {
+            assert_eq!(a.write(at, value), Ok(()));
+        }
+        a
+    }
+
+    #[test]
+    fn a_reading_takes_its_time() {
+        let mut a = ready();
+        a.elapse(SETTLE_NS - 1);
+        assert_eq!(a.read(REFCTL0), Some(0x11));
+        a.elapse(1);
+        assert_eq!(a.read(REFCTL0), Some(0x1011));
+        assert_eq!(a.write(CTL0, 0x713), Ok(()));
+        a.elapse(42_900);
+        assert_eq!((a.read(IFGR0), a.read(CTL1)), (Some(0), Some(0x201)));
+        assert!(a.write(MCTL0, 0).is_err(), "conversions are enabled");
+        a.elapse(100);
+        assert_eq!((a.read(IFGR0), a.read(MEM0)), (Some(1), Some(2048)));
+        assert_eq!((a.read(IFGR0), a.mistake()), (Some(0), None));
+    }
+
+    #[test]
+    fn what_the_guide_forbids() {
+        let mut a = ready();
+        assert!(a.write(CTL0, 0x713).is_err(), "not settled");
+        let mut a = ready();
+        a.elapse(SETTLE_NS);
+        assert!(a.write(CTL0, 0x413).is_err(), "too short");
+        let mut a = Adc12::default();
+        assert!(a.write(CTL0, 0x713).is_err(), "not set up");
+        a.reset();
+        assert_eq!(a.read(CTL0), Some(0));
+    }
+}

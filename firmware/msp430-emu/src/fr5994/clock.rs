@@ -88,3 +88,26 @@ impl Clock {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_to_16_mhz() {
+        let mut c = Clock::new(100, 1000);
+        assert_eq!(c.time(110), 1160);
+        assert!(c.write(CSCTL1, 0x48, Width::Word, 1160).is_err(), "locked");
+        assert!(c.write(0x0161, 0xA5, Width::Byte, 1160).is_ok());
+        assert!(c.write(CSCTL3, 0x22, Width::Word, 1160).is_ok());
+        // 8 MHz over 4.
+        assert_eq!(c.time(111), 1168);
+        assert!(c.write(CSCTL1, 0x48, Width::Word, 1168).is_ok());
+        assert_eq!(c.time(112), 1172);
+        assert!(c.write(CSCTL3, 0, Width::Word, 1172).is_ok());
+        assert!(c.fast());
+        assert_eq!(c.time(113), 1173);
+        assert!(c.write(CSCTL3, 0x10, Width::Word, 1173).is_err());
+        assert!(c.write(CSCTL1, 0x4A, Width::Word, 1173).is_err());
+    }
+}

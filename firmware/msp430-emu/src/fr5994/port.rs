@@ -139,3 +139,46 @@ impl Port {
         std::mem::take(&mut self.cleared)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_of_three_ports() {
+        assert_eq!(Port::find(0x0202), Some((0, Register::Out)));
+        assert_eq!(Port::find(0x021D), Some((1, Register::Ifg)));
+        assert_eq!(Port::find(0x0224), Some((2, Register::Dir)));
+        assert_eq!(Port::find(0x021E), Some((1, Register::Iv)));
+        for none in [0x0208, 0x020F, 0x0225, 0x0240] {
+            assert_eq!(Port::find(none), None);
+        }
+    }
+
+    #[test]
+    fn an_edge_of_an_input_sets_its_flag() {
+        let mut p = Port::default();
+        p.drive(6, 6);
+        assert_eq!(p.read(Register::Ifg), 6, "rising ones");
+        p.write(Register::Ifg, 0);
+        assert_eq!(p.take_cleared(), 6);
+        p.write(Register::Ies, 2);
+        p.drive(6, 0);
+        assert_eq!((p.read(Register::Ifg), p.interrupts()), (2, false));
+        p.write(Register::Ie, 6);
+        assert!(p.interrupts());
+        // The vector names the pin, and resets its flag.
+        assert_eq!((p.read(Register::Iv), p.read(Register::Iv)), (4, 0));
+        assert!(!p.interrupts() && p.take_cleared() == 2);
+    }
+
+    #[test]
+    fn an_output_shows_its_level() {
+        let mut p = Port::default();
+        p.drive(1, 1);
+        p.write(Register::Dir, 1);
+        assert_eq!((p.read(Register::In), p.drives(1)), (0, Some(false)));
+        p.write(Register::Out, 3);
+        assert_eq!((p.read(Register::In), p.drives(2)), (1, None));
+    }
+}

@@ -128,3 +128,45 @@ impl Spi {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready() -> Spi {
+        let mut s = Spi::default();
+        for (at, value) in [(CTLW0, 0xA981), (BRW, 3), (CTLW0, 0xA980)] {
+            assert_eq!(s.write(at, value, 0, 1, true), Ok(()));
+        }
+        s
+    }
+
+    #[test]
+    fn bytes_one_after_the_other() {
+        let mut s = ready();
+        assert_eq!(s.read(IFG), Some(TXIFG));
+        assert_eq!(s.write(TXBUF, 0xAB, 100, 1, true), Ok(()));
+        assert_eq!((s.ends(), s.shifted()), (Some(124), 0xAB));
+        assert_eq!(s.write(TXBUF, 0xCD, 110, 1, true), Ok(()));
+        assert_eq!(s.read(IFG), Some(0));
+        assert!(s.write(TXBUF, 0xEF, 111, 1, true).is_err());
+        let mut s = s;
+        s.received(0x0F);
+        assert_eq!((s.ends(), s.read(IFG)), (Some(148), Some(3)));
+        assert_eq!((s.read(RXBUF), s.read(IFG)), (Some(0x0F), Some(TXIFG)));
+        s.received(0x1F);
+        assert_eq!((s.ends(), s.read(STATW)), (None, Some(0)));
+    }
+
+    #[test]
+    fn what_does_not_work() {
+        assert!(Spi::default().write(TXBUF, 0, 0, 1, true).is_err(), "reset");
+        assert!(ready().write(TXBUF, 0, 0, 1, false).is_err(), "no pins");
+        assert!(ready().write(BRW, 1, 0, 1, true).is_err(), "it works");
+        let mut s = Spi::default();
+        for (at, value) in [(CTLW0, 0xA981), (BRW, 2), (CTLW0, 0xA980)] {
+            assert_eq!(s.write(at, value, 0, 1, true), Ok(()));
+        }
+        assert!(s.write(TXBUF, 0, 0, 1, true).is_err(), "too fast");
+    }
+}
