@@ -31,6 +31,7 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let mut figures = calls(&arm)?;
     let msp430 = xtask::machine::costs_of(project, "msp430", SCENARIOS, step)?;
     figures.extend(cycles(&msp430)?);
+    figures.extend(super::yields::exact(project, step)?);
     let lock = std::fs::read_to_string(project.root.join("Cargo.lock"))?;
     let present = DRIVERS
         .iter()

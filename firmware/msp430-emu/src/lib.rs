@@ -8,6 +8,7 @@ mod cycles;
 mod decode;
 mod disassemble;
 mod execute;
+pub mod fr5994;
 mod image;
 mod interrupt;
 mod operands;
