@@ -1,7 +1,7 @@
 //! The desk: all chips behind one page of registers, as the scenarios of the suite use them.
 
 use crate::radio::{self, Timing, register};
-use crate::{Adc, Buttons, Chip, Clock, Leds, Radio};
+use crate::{Adc, Buttons, Chip, Clock, Leds, Radio, Timer};
 use relume_suite::abi::desk::*;
 
 /// Bytes that a power cut leaves: see [`Desk::kept`].
@@ -41,6 +41,8 @@ pub struct Desk {
     pub leds: Leds,
     /// A port with buttons.
     pub buttons: Buttons,
+    /// A timer.
+    pub timer: Timer,
     /// An ADC.
     pub adc: Adc,
     /// A radio.
@@ -73,6 +75,7 @@ impl Desk {
         Desk {
             leds: Leds::default(),
             buttons: Buttons::default(),
+            timer: Timer::default(),
             adc: Adc::new(2 * ACCESS_NS),
             radio: Radio::new(TIMING),
             clock: Clock::default(),
@@ -152,6 +155,8 @@ impl Desk {
                 self.event = self.buttons.pressed();
                 self.event
             }
+            PERIOD => (self.timer.period() / ACCESS_NS) as u16,
+            EXPIRED => self.timer.expired().into(),
             LIT => self.leds.lit().into(),
             SEEN => self.leds.seen().into(),
             PRESSED => self.buttons.pressed(),
@@ -195,6 +200,8 @@ impl Desk {
             SPI => self.received = self.radio.transfer(value as u8),
             ALARM => self.alarm = value,
             NUMBER => self.clock.set(self.alarm, value),
+            PERIOD => self.timer.set_period(u64::from(value) * ACCESS_NS),
+            EXPIRED => self.timer.clear(),
             PRESS => self.press(value as u8),
             _ => self.wrong(NO_REGISTER),
         }
@@ -217,6 +224,7 @@ impl Desk {
     /// An access is about to happen. Those to what is the outside's take no time.
     fn before(&mut self, register: u16) {
         if register < OUTSIDE {
+            self.timer.elapse(ACCESS_NS);
             self.adc.elapse(ACCESS_NS);
             self.radio.elapse(ACCESS_NS);
         }

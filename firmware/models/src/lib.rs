@@ -8,6 +8,7 @@
 //! |---|---|---|---|
 //! | [`Leds`] | output, direction | all outputs off | what it saw last |
 //! | [`Buttons`] | input, flags, enable | flags are lost | numbers of presses |
+//! | [`Timer`] | period, flag | stands still | |
 //! | [`Adc`] | control, result | off, no result | voltages |
 //! | [`Radio`] | those of a CC2500 | reset values | packets that arrived |
 //! | [`Clock`] | alarm, number | kept: it has a battery | how often it was set |
@@ -22,6 +23,7 @@ mod clock;
 pub mod desk;
 mod leds;
 pub mod radio;
+mod timer;
 
 pub use adc::Adc;
 pub use buttons::Buttons;
@@ -29,6 +31,7 @@ pub use clock::Clock;
 pub use desk::Desk;
 pub use leds::Leds;
 pub use radio::Radio;
+pub use timer::Timer;
 
 /// A chip on a board.
 pub trait Chip {

@@ -191,6 +191,11 @@ pub mod desk {
     /// press: a later one keeps it.
     pub const EVENT: u16 = 13;
 
+    /// The timer's period in accesses; 0 stops it.
+    pub const PERIOD: u16 = 14;
+    /// 1 when the timer has expired; a store clears that.
+    pub const EXPIRED: u16 = 15;
+
     /// The first of the outside's.
     pub const OUTSIDE: u16 = 16;
     /// The lamps that are lit.
@@ -293,6 +298,7 @@ pub const FILES: &[&str] = &[
     "suite/src/devices.rs",
     "suite/src/board.rs",
     "suite/src/board/lamps.rs",
+    "suite/src/board/blink.rs",
     "suite/src/board/buttons.rs",
     "suite/src/board/sensor.rs",
     "suite/src/board/radio.rs",

@@ -7,6 +7,7 @@
 //! What only the outside can judge, the packets, the desk judges itself.
 
 mod alarm;
+mod blink;
 mod buttons;
 mod lamps;
 mod radio;
@@ -16,7 +17,7 @@ use crate::{Group, Mapped, Scenario, Scene};
 use nv_device::Committed;
 use nv_replay::Config;
 
-/// The scenarios of the image `device`: lamps, and a clock that keeps its alarm.
+/// The scenarios of the image `device`: lamps, a timer, and a clock that keeps its alarm.
 pub const fn group<M: Mapped>() -> Group<M> {
     const {
         Group {
@@ -25,6 +26,7 @@ pub const fn group<M: Mapped>() -> Group<M> {
             scenarios: &[
                 Scenario::new("lamps", 1024, lamps::counter),
                 Scenario::new("lamps_alone", 256, lamps::alone),
+                Scenario::new("blink", 1024, blink::blink),
                 Scenario::new("alarm", 1024, alarm::alarm),
             ],
         }
@@ -73,6 +75,9 @@ pub(crate) const CLEARED_FIRST: u16 = 45;
 pub(crate) const CONFIGURED_ONCE: u16 = 46;
 /// A packet leaves in the step that makes it, with readings that are not committed.
 pub(crate) const SENT_EARLY: u16 = 47;
+
+/// A call changes a device, and not its context.
+pub(crate) const UNSAVED: u16 = 48;
 
 /// The table of the programs. Numbers come round again.
 const TABLE: Config = Config {

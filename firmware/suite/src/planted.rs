@@ -59,7 +59,7 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 46] = [
+pub const BUGS: [Bug; 47] = [
     Bug {
         number: crate::board::UNRESOLVED,
         group: "device",
@@ -81,6 +81,14 @@ pub const BUGS: [Bug; 46] = [
         group: "device",
         scenario: "lamps",
         what: "a driver restores a port's directions before its outputs",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::UNSAVED,
+        group: "device",
+        scenario: "blink",
+        what: "a call changes a device, and not its context",
         on: &["arm", "riscv", "msp430"],
         both: false,
     },

@@ -45,12 +45,12 @@ impl<'d> Restore for Lamps<'d> {
 }
 
 /// What the lamps show after `n` steps. Each number shows something else.
-fn shown(n: u16) -> u16 {
+pub(super) fn shown(n: u16) -> u16 {
     (n * 37) & 0xFF
 }
 
 /// Whether the outside may have seen this, when `n` steps were committed at the last boot's end.
-fn may_be_seen(seen: u16, n: u16) -> bool {
+pub(super) fn may_be_seen(seen: u16, n: u16) -> bool {
     // A cut may come between the commit and the lamps.
     seen == shown(n) || n > 0 && seen == shown(n - 1)
 }
