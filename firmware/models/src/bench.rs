@@ -162,7 +162,10 @@ impl Bench {
             PRESSED => self.buttons.pressed(),
             CLEARED => self.cleared,
             ARRIVED => self.arrived[0],
-            TUNED => self.radio.register(register::CHANNR).into(),
+            TUNED => {
+                let channel = self.radio.register(register::CHANNR);
+                u16::from_le_bytes([channel, self.radio.power()])
+            }
             SETTINGS => self.clock.settings(),
             _ => {
                 self.wrong(NO_REGISTER);
@@ -347,7 +350,7 @@ mod tests {
         assert_eq!((read(LIT), read(SEEN), read(LEDS)), (0, 5, 0));
         assert_eq!((read(ALARM), read(NUMBER), read(SETTINGS)), (300, 2, 1));
         assert_eq!((read(PRESSED), read(CLEARED), read(FLAGS)), (2, 2, 0));
-        assert_eq!((read(ARRIVED), read(TUNED)), (1, 0));
+        assert_eq!((read(ARRIVED), read(TUNED)), (1, 0xC600));
         // Nothing is enabled any more.
         again.interrupt();
         assert_eq!(again.read(PRESSED), 2);

@@ -210,7 +210,7 @@ pub mod bench {
     pub const CLEARED: u16 = 20;
     /// The number of the last packet that has arrived.
     pub const ARRIVED: u16 = 21;
-    /// The channel that the radio is set to.
+    /// The channel that the radio is set to, and its power in the upper half.
     pub const TUNED: u16 = 22;
     /// How often the alarm was set.
     pub const SETTINGS: u16 = 23;

@@ -168,7 +168,13 @@ struct Env<'n, 'd, 'm, M: Mapped>(&'n Set<Node<'d, 'm, M>>);
 
 impl<M: Mapped> Outlet for Env<'_, '_, '_, M> {
     fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
-        let sent = self.0.radio.with(|radio, _| radio.0.send(m.bytes));
+        let scene = self.0.scene;
+        let sent = self.0.radio.with(|radio, s| {
+            // What is committed, and only that.
+            let tuned = u16::from_le_bytes([s.channel, s.power]);
+            check!(scene, scene.bench().read(TUNED) == tuned);
+            radio.0.send(m.bytes)
+        });
         sent.map_err(|_| NotNow)
     }
 }
@@ -196,7 +202,7 @@ fn bytes(packet: [u16; 2]) -> [u8; 4] {
 pub(super) fn node<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, packets, region) = (scene.argument(), scene.rounds(2), scene.region());
     let (scene, bench) = (&*scene, scene.bench());
-    check!(scene, bench.read(TUNED) == 0);
+    check!(scene, bench.read(TUNED) & 0xFF == 0);
     let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
         scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
     };
