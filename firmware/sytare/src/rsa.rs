@@ -1,6 +1,7 @@
 //! RSA with numbers of 128 bits, in the portions in which a program keeps them.
 
 use core::cmp::Ordering;
+use nv_device::nvmem::Persist;
 
 /// A number of 128 bits, the lowest word first.
 pub type Number = [u16; 8];
@@ -48,7 +49,8 @@ fn carrying(a: u16, b: u16, carry: bool) -> (u16, bool) {
 }
 
 /// A power on its way: the last complete one, and the product that makes the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Persist, Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Power {
     /// A power of the message.
     pub power: Number,
@@ -67,6 +69,7 @@ impl Power {
 
     /// Makes portion number `i`, from 0: goes on with the product by the next bits of a factor, the
     /// upper ones first.
+    #[inline(never)]
     pub fn go_on(&mut self, i: u16) {
         let Power { power, product } = self;
         let factor = if i / PORTIONS < SQUARES {
