@@ -52,9 +52,10 @@ impl Paper {
 }
 
 /// Other builds of the node.
-const NODES: [(&str, &str); 3] = [
+const NODES: [(&str, &str); 4] = [
     ("wsn", "radio restored when used"),
     ("wsn_eager", "radio restored in each boot"),
+    ("wsn_kept", "calibration of the radio kept"),
     ("wsn_steps", "with steps and an outbox"),
 ];
 /// On-times of the table, in milliseconds.
@@ -163,13 +164,14 @@ fn yields(f: &Figures) -> String {
 
 fn nodes(f: &Figures) -> String {
     let on = SHOWN.map(|on| format!("at {on} ms"));
-    let mut head = vec!["wsn", "Y at most", "smallest on-time, ms"];
+    let mut head = vec!["wsn", "bare, ms", "Y at most", "smallest on-time, ms"];
     head.extend(on.iter().map(String::as_str));
     head.extend(["NVRAM, bytes", "packets that came again"]);
     let mut t = Table::new(f, &head);
     for (name, about) in NODES {
         let get = |figure: &str| f.get(&key(name, figure)).copied();
         let mut cells = vec![
+            decimals(get("wired_ms"), 2),
             decimals(get("yield_max"), 4),
             decimals(get("t_on_min_ms"), 2),
         ];

@@ -7,6 +7,7 @@ mod receive;
 mod rsa;
 mod sense;
 mod wsn;
+mod wsn_kept;
 mod wsn_steps;
 
 pub use buttons::{buttons, buttons_bare};
@@ -16,4 +17,5 @@ pub use receive::{receive, receive_bare};
 pub use rsa::{rsa, rsa_bare};
 pub use sense::{sense, sense_bare};
 pub use wsn::{wsn, wsn_bare, wsn_eager};
+pub use wsn_kept::{wsn_kept, wsn_kept_bare};
 pub use wsn_steps::wsn_steps;

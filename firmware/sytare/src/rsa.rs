@@ -12,9 +12,8 @@ pub const MODULUS: Number = words(0xae90_6b73_0b15_5403_d80e_d352_39bd_73d3);
 pub const MESSAGE: Number = words(u128::from_be_bytes(*b"a 128-bit buffer"));
 /// The exponent is 65,537: so often the power is squared, and multiplied by the message once.
 const SQUARES: u16 = 16;
-/// A product is made in so many portions, each of 32 bits of a factor.
-const PORTIONS: u16 = 4;
-const PORTION_WORDS: usize = 8 / PORTIONS as usize;
+/// A product is made in so many portions, each of a word of a factor.
+const PORTIONS: u16 = 8;
 
 const fn words(n: u128) -> Number {
     let mut words = [0; 8];
@@ -78,14 +77,12 @@ impl Power {
             MESSAGE
         };
         let portion = i % PORTIONS;
-        let done = usize::from(portion) * PORTION_WORDS;
-        for word in power.iter().rev().skip(done).take(PORTION_WORDS) {
-            for bit in (0..16).rev() {
-                let same = *product;
-                add(product, &same);
-                if word >> bit & 1 == 1 {
-                    add(product, &factor);
-                }
+        let word = power.iter().rev().nth(portion.into()).copied().unwrap_or(0);
+        for bit in (0..16).rev() {
+            let same = *product;
+            add(product, &same);
+            if word >> bit & 1 == 1 {
+                add(product, &factor);
             }
         }
         if portion + 1 == PORTIONS {

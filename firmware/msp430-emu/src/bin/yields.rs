@@ -29,7 +29,12 @@ const LEAST_STEP: u64 = MS / 20;
 
 /// Programs of the paper's first table; and others that are the node, too.
 const PROGRAMS: [&str; 4] = ["rsa", "leds", "sense", "wsn"];
-const NODES: [&str; 2] = ["wsn-eager", "wsn-steps"];
+/// With the bare program beside which each is.
+const NODES: [(&str, &str); 3] = [
+    ("wsn-eager", "wsn"),
+    ("wsn-kept", "wsn-kept"),
+    ("wsn-steps", "wsn"),
+];
 /// Programs to which something happens, and what their LEDs show at the end.
 const INTERRUPTED: [&str; 2] = ["buttons", "receive"];
 const EVENTS: u16 = 20;
@@ -199,8 +204,8 @@ fn run() -> Result<(), Error> {
     for name in PROGRAMS {
         program(dir, name, name, &mut runs)?;
     }
-    for name in NODES {
-        program(dir, name, "wsn", &mut runs)?;
+    for (name, bare) in NODES {
+        program(dir, name, bare, &mut runs)?;
     }
     for name in INTERRUPTED {
         interrupted(dir, name, &mut runs)?;
@@ -243,7 +248,11 @@ fn program(
     say(name, "wired_ms", format!("{:.2}", ms(wired.time)));
     say(name, "yield_max", format!("{:.4}", y(&whole)));
     let mut again = 0;
-    let all: &[u64] = if NODES.contains(&name) { &SHOWN } else { &ON };
+    let all: &[u64] = if PROGRAMS.contains(&name) {
+        &ON
+    } else {
+        &SHOWN
+    };
     for on in all {
         let run = of(*on * MS)?;
         if let Some(run) = &run {
