@@ -226,7 +226,7 @@ fn memory(f: &Figures) -> String {
         "NVRAM",
         "paper",
         "of that kept",
-        "paper, twice",
+        "paper, each of two",
         "NVRAM, bare",
         "stack",
         "stack, bare",

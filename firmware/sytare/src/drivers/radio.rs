@@ -143,8 +143,9 @@ impl Radio<'_> {
         Err(Silent)
     }
 
-    /// Calibrates the synthesizer, and says what it has found: FSCAL3, FSCAL2 and FSCAL1. **Errors**:
-    /// it takes 10 ms, or the radio does not answer.
+    /// Calibrates the synthesizer, and says what it has found: FSCAL3, FSCAL2 and FSCAL1.
+    ///
+    /// **Errors**: it takes 10 ms, or the radio does not answer.
     pub fn calibrate(&mut self) -> Result<[u8; 3], Silent> {
         self.strobe(SCAL)?;
         let idle = (0..2000).any(|_| self.strobe(SNOP).is_ok_and(|s| s & STATE == 0));
