@@ -6,7 +6,9 @@
 //! | `leds` | a counter that the LEDs show, to 100, one more each 10 ms |
 //! | `sense` | 80 readings of the temperature, 5 ms apart, and their mean |
 //! | `wsn` | 50 times: ten readings of the temperature, their mean leaves in a packet |
-//! | `wsn-eager`, `wsn-kept`, `wsn-steps` | the same with a radio that is restored in each boot, with a calibration that survives, and with steps |
+//! | `wsn-eager` | the same; its radio is restored in each boot |
+//! | `wsn-kept` | the same; the calibration of its radio survives |
+//! | `wsn-steps` | the same, with steps and an outbox |
 //! | `buttons` | counts how often buttons are pressed; interrupts tell of it |
 //! | `receive` | counts packets that arrive; interrupts tell of them |
 //! | `calls` | calls of devices, to be measured |
