@@ -3,6 +3,7 @@
 mod buttons;
 mod calls;
 mod leds;
+mod planted;
 mod receive;
 mod rsa;
 mod sense;
@@ -13,6 +14,7 @@ mod wsn_steps;
 pub use buttons::{buttons, buttons_bare};
 pub use calls::{calls, calls_bare};
 pub use leds::{leds, leds_bare};
+pub use planted::{planted_leds, planted_wsn};
 pub use receive::{receive, receive_bare};
 pub use rsa::{rsa, rsa_bare};
 pub use sense::{sense, sense_bare};

@@ -41,6 +41,10 @@ const EVENTS: u16 = 20;
 /// An event each 3.7 ms.
 const EACH: u64 = 37 * MS / 10;
 
+/// Programs with a mistake, the bare ones that have none, and on-times of which one must show it.
+const PLANTED: [(&str, &str); 2] = [("planted-leds", "leds"), ("planted-wsn", "wsn")];
+const PLANTED_ON: std::ops::Range<u64> = 5..30;
+
 /// Marks of the programs: `firmware/sytare/src/start.rs`. Behind each is the one that ends it.
 const PROGRAM: u8 = 1;
 const OPEN: u8 = 2;
@@ -75,6 +79,18 @@ struct Run {
 }
 
 impl Run {
+    /// What is not as it is without cuts.
+    fn differs(&self, wired: &Run) -> Option<String> {
+        if self.found != wired.found {
+            return Some(format!("it finds {:?}, not {:?}", self.found, wired.found));
+        }
+        if self.leds != wired.leds {
+            return Some(format!("the LEDs {:?}, not {:?}", self.leds, wired.leds));
+        }
+        let (mine, packets) = (distinct(&self.packets), distinct(&wired.packets));
+        (mine != packets).then(|| "other packets".to_owned())
+    }
+
     /// Microseconds from a mark to another one.
     fn between(&self, from: u8, to: u8) -> Option<f64> {
         let at = |mark| self.marks.iter().find(|m| m.1 == mark).map(|m| m.0);
@@ -210,6 +226,9 @@ fn run() -> Result<(), Error> {
     for name in INTERRUPTED {
         interrupted(dir, name, &mut runs)?;
     }
+    for (name, bare) in PLANTED {
+        planted(dir, name, bare)?;
+    }
     calls(dir)?;
     println!("device.yield_runs {runs}");
     Ok(())
@@ -234,14 +253,10 @@ fn program(
     let mut of = |on: u64| -> Result<Option<Run>, Error> {
         let run = mine.run(on, LONGEST * wired.time)?;
         *runs += 1;
-        let Some(run) = run else { return Ok(None) };
-        let same = run.found == wired.found && run.leds == wired.leds;
-        if !same || distinct(&run.packets) != distinct(&wired.packets) {
-            let (a, b) = (run.found, wired.found);
-            let what = format!("{name} with {} ms finds {a:?}, not {b:?}", ms(on));
-            return Err(format!("{what}, or the outside saw something else").into());
+        if let Some(differs) = run.as_ref().and_then(|r| r.differs(&wired)) {
+            return Err(format!("{name} with {} ms: {differs}", ms(on)).into());
         }
-        Ok(Some(run))
+        Ok(run)
     };
     let y = |r: &Run| wired.time as f64 / r.time as f64;
     let whole = of(u64::MAX)?.ok_or("no end without cuts")?;
@@ -338,6 +353,20 @@ fn interrupted(dir: &Path, name: &'static str, runs: &mut u32) -> Result<(), Err
     say(name, "stack_cut_bytes", stack);
     say(name, "bare_stack_bytes", bare.stack);
     Ok(())
+}
+
+/// A program with a mistake: one of the runs must find it.
+fn planted(dir: &Path, name: &'static str, bare: &'static str) -> Result<(), Error> {
+    let wired = Program::load(dir, bare, true)?.run(u64::MAX, u64::MAX)?;
+    let wired = wired.ok_or("the bare program has no end")?;
+    let mine = Program::load(dir, name, false)?;
+    for on in PLANTED_ON {
+        let run = mine.run(on * MS, LONGEST * wired.time)?;
+        if run.is_some_and(|r| r.differs(&wired).is_some()) {
+            return Ok(());
+        }
+    }
+    Err(format!("no run has found the mistake in {name}").into())
 }
 
 /// What `nv-device` adds to calls.
