@@ -67,6 +67,8 @@ const SECTIONS: &[(&str, &str, &str)] = &[
          same with a context of a byte that commits by itself, `two_unit` with one of\n  two units.\n\
          - `set` is what a set of a lamp and a ring adds to a step that uses neither, and `staged` what a\n  change of the \
          lamp's context of a byte adds to that. `top_half` is what an interrupt does.\n\
+         - `arm.cuts`, `riscv.cuts` and `msp430.cuts` are points in machine code at which the power failed\n  in programs \
+         with models of lamps, buttons, an ADC, a radio and a clock.\n\
          - `qemu_kills` are kills of a program with a thermometer on QEMU's I2C bus: its registers are as\n  committed \
          before each first use.\n\
          - `toggle_percent` is what the own commit adds to the bare toggle, in cycles. In the paper a call\n  on a stack of \
@@ -149,7 +151,7 @@ fn varies(key: &str) -> bool {
         "interrupts",
     ];
     let of_the_rig = |k: &str| {
-        ["machine.", "threads.", "rtos.", "mirror."]
+        ["machine.", "threads.", "rtos.", "mirror.", "device."]
             .iter()
             .any(|p| k.starts_with(p))
             && k.split('.').any(|w| counts.contains(&w))

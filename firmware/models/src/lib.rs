@@ -8,6 +8,7 @@
 //! |---|---|---|---|
 //! | [`Leds`] | output, direction | all outputs off | what it saw last |
 //! | [`Buttons`] | input, flags, enable | flags are lost | numbers of presses |
+//! | [`Timer`] | period, flag | stands still | |
 //! | [`Adc`] | control, result | off, no result | voltages |
 //! | [`Radio`] | those of a CC2500 | reset values | packets that arrived |
 //! | [`Clock`] | alarm, number | kept: it has a battery | how often it was set |
@@ -19,14 +20,18 @@
 mod adc;
 mod buttons;
 mod clock;
+pub mod desk;
 mod leds;
 pub mod radio;
+mod timer;
 
 pub use adc::Adc;
 pub use buttons::Buttons;
 pub use clock::Clock;
+pub use desk::Desk;
 pub use leds::Leds;
 pub use radio::Radio;
+pub use timer::Timer;
 
 /// A chip on a board.
 pub trait Chip {

@@ -25,7 +25,7 @@ use crate::flag;
 use crate::image::Image;
 use crate::random::Random;
 use crate::timer_a::TimerA;
-use crate::watch::{Observer, Store, Width};
+use crate::watch::{Load, Observer, Store, Width};
 use adc12::Adc12;
 use clock::Clock;
 use port::Port;
@@ -240,7 +240,8 @@ impl Observer for Bus {
     }
 
     #[inline]
-    fn supply(&mut self, address: u16, width: Width) -> Option<u16> {
+    fn supply(&mut self, load: &Load) -> Option<u16> {
+        let (address, width) = (load.address, load.width);
         if !PERIPHERALS.contains(&address.into()) {
             self.keeps(address);
             return None;

@@ -152,8 +152,8 @@ fn one_operand_in_memory() {
 struct Device(u16);
 
 impl msp430_emu::Observer for Device {
-    fn supply(&mut self, address: u16, _: msp430_emu::Width) -> Option<u16> {
-        (address & !1 == 0x2000).then(|| {
+    fn supply(&mut self, load: &msp430_emu::Load) -> Option<u16> {
+        (load.address & !1 == 0x2000).then(|| {
             self.0 += 1;
             0xAB00 + self.0
         })

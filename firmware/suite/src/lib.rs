@@ -17,6 +17,7 @@
 #![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
 
 pub mod abi;
+pub mod board;
 pub mod checkpoint;
 pub mod contexts;
 pub mod costs;
@@ -48,7 +49,7 @@ pub mod tx;
 
 pub use abi::code;
 pub use mailbox::Mailbox;
-pub use scene::Scene;
+pub use scene::{Desk, Scene};
 
 use ::nvmem::Model;
 use pmem_tx::Width;
@@ -214,7 +215,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 47] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 50] {
     [
         nvmem::group(),
         tx::group(),
@@ -260,6 +261,9 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 47] {
         programs::train_group(),
         programs::ar_group(),
         devices::costs_group(),
+        board::group(),
+        board::events_group(),
+        board::radio_group(),
         mirror::group(),
         mirror::flash_group(),
         planted::group(),
