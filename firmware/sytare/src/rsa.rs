@@ -1,6 +1,7 @@
 //! RSA with numbers of 128 bits, in the portions in which a program keeps them.
 
 use core::cmp::Ordering;
+use nv_device::nvmem::Persist;
 
 /// A number of 128 bits, the lowest word first.
 pub type Number = [u16; 8];
@@ -11,9 +12,8 @@ pub const MODULUS: Number = words(0xae90_6b73_0b15_5403_d80e_d352_39bd_73d3);
 pub const MESSAGE: Number = words(u128::from_be_bytes(*b"a 128-bit buffer"));
 /// The exponent is 65,537: so often the power is squared, and multiplied by the message once.
 const SQUARES: u16 = 16;
-/// A product is made in so many portions, each of 32 bits of a factor.
-const PORTIONS: u16 = 4;
-const PORTION_WORDS: usize = 8 / PORTIONS as usize;
+/// A product is made in so many portions, each of a word of a factor.
+const PORTIONS: u16 = 8;
 
 const fn words(n: u128) -> Number {
     let mut words = [0; 8];
@@ -48,7 +48,8 @@ fn carrying(a: u16, b: u16, carry: bool) -> (u16, bool) {
 }
 
 /// A power on its way: the last complete one, and the product that makes the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Persist, Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Power {
     /// A power of the message.
     pub power: Number,
@@ -67,6 +68,7 @@ impl Power {
 
     /// Makes portion number `i`, from 0: goes on with the product by the next bits of a factor, the
     /// upper ones first.
+    #[inline(never)]
     pub fn go_on(&mut self, i: u16) {
         let Power { power, product } = self;
         let factor = if i / PORTIONS < SQUARES {
@@ -75,14 +77,12 @@ impl Power {
             MESSAGE
         };
         let portion = i % PORTIONS;
-        let done = usize::from(portion) * PORTION_WORDS;
-        for word in power.iter().rev().skip(done).take(PORTION_WORDS) {
-            for bit in (0..16).rev() {
-                let same = *product;
-                add(product, &same);
-                if word >> bit & 1 == 1 {
-                    add(product, &factor);
-                }
+        let word = power.iter().rev().nth(portion.into()).copied().unwrap_or(0);
+        for bit in (0..16).rev() {
+            let same = *product;
+            add(product, &same);
+            if word >> bit & 1 == 1 {
+                add(product, &factor);
             }
         }
         if portion + 1 == PORTIONS {

@@ -27,14 +27,26 @@ const IDLE: u32 = 8;
 const LEAST_FROM: u64 = 5 * MS;
 const LEAST_STEP: u64 = MS / 20;
 
+/// Runs of each program with lives that are not equally long.
+const IRREGULAR: u64 = 20;
+
 /// Programs of the paper's first table; and others that are the node, too.
 const PROGRAMS: [&str; 4] = ["rsa", "leds", "sense", "wsn"];
-const NODES: [&str; 2] = ["wsn-eager", "wsn-steps"];
+/// With the bare program beside which each is.
+const NODES: [(&str, &str); 3] = [
+    ("wsn-eager", "wsn"),
+    ("wsn-kept", "wsn-kept"),
+    ("wsn-steps", "wsn"),
+];
 /// Programs to which something happens, and what their LEDs show at the end.
 const INTERRUPTED: [&str; 2] = ["buttons", "receive"];
 const EVENTS: u16 = 20;
 /// An event each 3.7 ms.
 const EACH: u64 = 37 * MS / 10;
+
+/// Programs with a mistake, the bare ones that have none, and on-times of which one must show it.
+const PLANTED: [(&str, &str); 2] = [("planted-leds", "leds"), ("planted-wsn", "wsn")];
+const PLANTED_ON: std::ops::Range<u64> = 5..30;
 
 /// Marks of the programs: `firmware/sytare/src/start.rs`. Behind each is the one that ends it.
 const PROGRAM: u8 = 1;
@@ -48,6 +60,27 @@ fn main() -> ExitCode {
         Err(e) => {
             eprintln!("error: {e}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// For how long the supply is on in a life.
+#[derive(Clone, Copy)]
+enum Supply {
+    /// Always as long.
+    Constant(u64),
+    /// From so long to 16 ms more, pseudo-random from a seed.
+    Irregular(u64, u64),
+}
+
+impl Supply {
+    const ALWAYS: Supply = Supply::Constant(u64::MAX);
+
+    /// In words.
+    fn name(self) -> String {
+        match self {
+            Supply::Constant(on) => format!("{:.2} ms", ms(on)),
+            Supply::Irregular(_, seed) => format!("irregular supply {seed}"),
         }
     }
 }
@@ -70,10 +103,36 @@ struct Run {
 }
 
 impl Run {
+    /// What is not as it is without cuts.
+    fn differs(&self, wired: &Run) -> Option<String> {
+        if self.found != wired.found {
+            return Some(format!("it finds {:?}, not {:?}", self.found, wired.found));
+        }
+        if self.leds != wired.leds {
+            return Some(format!("the LEDs {:?}, not {:?}", self.leds, wired.leds));
+        }
+        let (mine, packets) = (distinct(&self.packets), distinct(&wired.packets));
+        (mine != packets).then(|| "other packets".to_owned())
+    }
+
     /// Microseconds from a mark to another one.
     fn between(&self, from: u8, to: u8) -> Option<f64> {
         let at = |mark| self.marks.iter().find(|m| m.1 == mark).map(|m| m.0);
         Some((at(to)? - at(from)?) as f64 * 1000.0 / MS as f64)
+    }
+}
+
+/// How many runs were compared, and the cuts in them.
+#[derive(Default)]
+struct Judged {
+    runs: u32,
+    cuts: u64,
+}
+
+impl Judged {
+    fn add(&mut self, run: &Option<Run>) {
+        self.runs += 1;
+        self.cuts += run.as_ref().map_or(0, |r| r.lives - 1);
     }
 }
 
@@ -103,14 +162,21 @@ impl Program {
     /// Runs it with this on-time. `None`: it does not finish in `longest`.
     ///
     /// **Errors**: it does what it must not do.
-    fn run(&self, on: u64, longest: u64) -> Result<Option<Run>, Error> {
-        let wrong = |what: String| format!("{} with {} ms: {what}", self.name, ms(on));
+    fn run(&self, supply: Supply, longest: u64) -> Result<Option<Run>, Error> {
+        let wrong = |what: String| format!("{} with {}: {what}", self.name, supply.name());
         let mut node = Node::new(&self.image);
-        let mut garbage = Random::new(on);
+        let mut garbage = Random::new(match supply {
+            Supply::Constant(on) => on,
+            Supply::Irregular(_, seed) => seed,
+        });
         let mut run = Run::default();
         let mut before = Vec::new();
         let mut idle = 0;
         while run.time < longest {
+            let on = match supply {
+                Supply::Constant(on) => on,
+                Supply::Irregular(least, _) => least + garbage.below(16 * MS),
+            };
             node.power_on(garbage.next_u64());
             node.set_sensor(sensor(&run.packets));
             if INTERRUPTED.contains(&self.name) {
@@ -195,18 +261,22 @@ fn ms(time: u64) -> f64 {
 fn run() -> Result<(), Error> {
     let dir = std::env::args().nth(1).ok_or("no folder of images")?;
     let dir = Path::new(&dir);
-    let mut runs = 0;
+    let mut judged = Judged::default();
     for name in PROGRAMS {
-        program(dir, name, name, &mut runs)?;
+        program(dir, name, name, &mut judged)?;
     }
-    for name in NODES {
-        program(dir, name, "wsn", &mut runs)?;
+    for (name, bare) in NODES {
+        program(dir, name, bare, &mut judged)?;
     }
     for name in INTERRUPTED {
-        interrupted(dir, name, &mut runs)?;
+        interrupted(dir, name, &mut judged)?;
+    }
+    for (name, bare) in PLANTED {
+        planted(dir, name, bare)?;
     }
     calls(dir)?;
-    println!("device.yield_runs {runs}");
+    println!("device.yield_runs {}", judged.runs);
+    println!("device.yield_cuts {}", judged.cuts);
     Ok(())
 }
 
@@ -220,30 +290,31 @@ fn program(
     dir: &Path,
     name: &'static str,
     bare: &'static str,
-    runs: &mut u32,
+    judged: &mut Judged,
 ) -> Result<(), Error> {
     let bare = Program::load(dir, bare, true)?;
     let mine = Program::load(dir, name, false)?;
-    let wired = bare.run(u64::MAX, u64::MAX)?;
+    let wired = bare.run(Supply::ALWAYS, u64::MAX)?;
     let wired = wired.ok_or("the bare program has no end")?;
-    let mut of = |on: u64| -> Result<Option<Run>, Error> {
-        let run = mine.run(on, LONGEST * wired.time)?;
-        *runs += 1;
-        let Some(run) = run else { return Ok(None) };
-        let same = run.found == wired.found && run.leds == wired.leds;
-        if !same || distinct(&run.packets) != distinct(&wired.packets) {
-            let (a, b) = (run.found, wired.found);
-            let what = format!("{name} with {} ms finds {a:?}, not {b:?}", ms(on));
-            return Err(format!("{what}, or the outside saw something else").into());
+    let mut with = |supply: Supply| -> Result<Option<Run>, Error> {
+        let run = mine.run(supply, LONGEST * wired.time)?;
+        judged.add(&run);
+        if let Some(differs) = run.as_ref().and_then(|r| r.differs(&wired)) {
+            return Err(format!("{name} with {}: {differs}", supply.name()).into());
         }
-        Ok(Some(run))
+        Ok(run)
     };
+    let mut of = |on: u64| with(Supply::Constant(on));
     let y = |r: &Run| wired.time as f64 / r.time as f64;
     let whole = of(u64::MAX)?.ok_or("no end without cuts")?;
     say(name, "wired_ms", format!("{:.2}", ms(wired.time)));
     say(name, "yield_max", format!("{:.4}", y(&whole)));
     let mut again = 0;
-    let all: &[u64] = if NODES.contains(&name) { &SHOWN } else { &ON };
+    let all: &[u64] = if PROGRAMS.contains(&name) {
+        &ON
+    } else {
+        &SHOWN
+    };
     for on in all {
         let run = of(*on * MS)?;
         if let Some(run) = &run {
@@ -266,12 +337,14 @@ fn program(
     say(name, "stack_bytes", whole.stack);
     say(name, "bare_stack_bytes", wired.stack);
     if name == "wsn" {
-        println!(
-            "device.nvram_bytes {}",
-            mine.code() + usize::from(whole.kept)
-        );
-        println!("device.kernel_stack_bytes {}", whole.stack - wired.stack);
         boot(&of(10 * MS)?.ok_or("no end at 10 ms")?)?;
+        let nvram = mine.code() + usize::from(whole.kept);
+        println!("device.nvram_bytes {nvram}");
+        println!("device.kernel_stack_bytes {}", whole.stack - wired.stack);
+    }
+    for seed in 0..IRREGULAR {
+        let run = with(Supply::Irregular(least, seed))?;
+        run.ok_or_else(|| format!("{name} with irregular supply {seed} does not finish"))?;
     }
     Ok(())
 }
@@ -299,18 +372,20 @@ fn boot(run: &Run) -> Result<(), Error> {
 
 /// A program that interrupts drive: without cuts, and with many on-times. All that was stored
 /// counts once, and the LEDs show nothing that is taken back.
-fn interrupted(dir: &Path, name: &'static str, runs: &mut u32) -> Result<(), Error> {
-    let bare = Program::load(dir, name, true)?.run(u64::MAX, u64::MAX)?;
+fn interrupted(dir: &Path, name: &'static str, judged: &mut Judged) -> Result<(), Error> {
+    let bare = Program::load(dir, name, true)?.run(Supply::ALWAYS, u64::MAX)?;
     let bare = bare.ok_or("the bare program has no end")?;
     let mine = Program::load(dir, name, false)?;
-    let whole = mine.run(u64::MAX, u64::MAX)?.ok_or("no end without cuts")?;
+    let whole = mine
+        .run(Supply::ALWAYS, u64::MAX)?
+        .ok_or("no end without cuts")?;
     if whole.found != bare.found || whole.leds != bare.leds {
         return Err(format!("{name} finds {:?}", whole.found).into());
     }
     let mut stack = 0;
     for on in (45..400).step_by(13) {
-        let run = mine.run(on * MS / 10, 4000 * MS)?;
-        *runs += 1;
+        let run = mine.run(Supply::Constant(on * MS / 10), 4000 * MS)?;
+        judged.add(&run);
         let run =
             run.ok_or_else(|| format!("{name} with {} ms does not finish", on as f64 / 10.0))?;
         let [count, second, third, ..] = run.found;
@@ -331,9 +406,23 @@ fn interrupted(dir: &Path, name: &'static str, runs: &mut u32) -> Result<(), Err
     Ok(())
 }
 
+/// A program with a mistake: one of the runs must find it.
+fn planted(dir: &Path, name: &'static str, bare: &'static str) -> Result<(), Error> {
+    let wired = Program::load(dir, bare, true)?.run(Supply::ALWAYS, u64::MAX)?;
+    let wired = wired.ok_or("the bare program has no end")?;
+    let mine = Program::load(dir, name, false)?;
+    for on in PLANTED_ON {
+        let run = mine.run(Supply::Constant(on * MS), LONGEST * wired.time)?;
+        if run.is_some_and(|r| r.differs(&wired).is_some()) {
+            return Ok(());
+        }
+    }
+    Err(format!("no run has found the mistake in {name}").into())
+}
+
 /// What `nv-device` adds to calls.
 fn calls(dir: &Path) -> Result<(), Error> {
-    let run = |bare| Program::load(dir, "calls", bare)?.run(u64::MAX, u64::MAX);
+    let run = |bare| Program::load(dir, "calls", bare)?.run(Supply::ALWAYS, u64::MAX);
     let (mine, bare) = (run(false)?, run(true)?);
     for (mark, call) in CALLS {
         let took = |run: &Option<Run>| run.as_ref()?.between(mark, mark + 1);

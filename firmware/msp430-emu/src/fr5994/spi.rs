@@ -150,7 +150,6 @@ mod tests {
         assert_eq!(s.write(TXBUF, 0xCD, 110, 1, true), Ok(()));
         assert_eq!(s.read(IFG), Some(0));
         assert!(s.write(TXBUF, 0xEF, 111, 1, true).is_err());
-        let mut s = s;
         s.received(0x0F);
         assert_eq!((s.ends(), s.read(IFG)), (Some(148), Some(3)));
         assert_eq!((s.read(RXBUF), s.read(IFG)), (Some(0x0F), Some(TXIFG)));

@@ -9,6 +9,7 @@ use nv_device::{Apply, Restore};
 /// Strobes and registers. A burst goes on with the next register; 0xC0 reads a status register.
 const BURST: u8 = 0x40;
 const SRES: u8 = 0x30;
+const SCAL: u8 = 0x33;
 const SRX: u8 = 0x34;
 const STX: u8 = 0x35;
 const SPWD: u8 = 0x39;
@@ -18,6 +19,8 @@ const READ: u8 = 0x80;
 const IOCFG0: u8 = 0x02;
 const CHANNR: u8 = 0x0A;
 const MCSM1: u8 = 0x17;
+const MCSM0: u8 = 0x18;
+const FSCAL3: u8 = 0x23;
 const TEST2: u8 = 0x2C;
 const FIFO: u8 = 0x3F;
 /// In the status that each byte brings: the state. 0 is IDLE.
@@ -138,6 +141,26 @@ impl Radio<'_> {
         }
         self.strobe(SFTX)?;
         Err(Silent)
+    }
+
+    /// Calibrates the synthesizer, and says what it has found: FSCAL3, FSCAL2 and FSCAL1.
+    ///
+    /// **Errors**: it takes 10 ms, or the radio does not answer.
+    pub fn calibrate(&mut self) -> Result<[u8; 3], Silent> {
+        self.strobe(SCAL)?;
+        let idle = (0..2000).any(|_| self.strobe(SNOP).is_ok_and(|s| s & STATE == 0));
+        if !idle {
+            return Err(Silent);
+        }
+        let chip = self.spi.select()?;
+        chip.transfer(READ | BURST | FSCAL3);
+        Ok([(); 3].map(|()| chip.transfer(0)))
+    }
+
+    /// Takes over a calibration. From now on there is none before a packet.
+    pub fn calibrated(&mut self, found: [u8; 3]) -> Result<(), Silent> {
+        self.write(FSCAL3 | BURST, &found)?;
+        self.write(MCSM0, &[0x08])
     }
 
     /// Receives. GDO0 tells of packets, and the radio goes on with the next one by itself.

@@ -1,4 +1,4 @@
-//! Counts packets that arrive, to 20, and shows it on the LEDs. The radio's interrupt tells of them.
+//! Counts packets that arrive, to 20, and shows it on the LEDs. The radio interrupts for each.
 //!
 //! What a packet holds, a number, is stored with its event, so it survives. The program looks
 //! whether the numbers go up: a packet that counted twice would be found.

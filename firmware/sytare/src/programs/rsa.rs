@@ -1,57 +1,58 @@
-//! RSA: a buffer of 128 bits is encrypted. No device takes part.
+//! RSA: a buffer of 128 bits is encrypted, by an engine in software.
 //!
-//! The power so far is persistent, and a step computes a portion of the next one.
+//! The engine is a driver without a device: its context is how far it has come. So a call of it
+//! commits by itself, and a cut takes back one call.
 
-use crate::rsa::{Number, Power};
+use crate::rsa::Power;
 use crate::{Found, Memory};
-use nv_device::nv_replay::{Config, Error, Options, Replay};
+use core::convert::Infallible;
 use nv_device::nvmem::{Persist, Region};
+use nv_device::{Committed, Device, Own, Restore, bytes, open};
 
-/// Bytes of FRAM.
-const BYTES: usize = 512;
+/// The engine.
+struct Engine;
 
+/// How far the power has come, and how many portions that took.
 #[derive(Persist, Clone, Copy)]
 #[repr(C)]
-struct Kept {
-    power: Number,
-    product: Number,
+struct Progress {
+    power: Power,
+    portions: u16,
 }
 
-const FIRST: Kept = {
-    let Power { power, product } = Power::FIRST;
-    Kept { power, product }
-};
-
-const TABLE: Config = Config {
-    bytes: 32,
-    outbox_bytes: 0,
-    seq_bits: 8,
-};
-
-fn program(rt: &mut Replay<'_, Kept, Memory>) -> Result<(), Error> {
-    rt.each_step(0..Power::PORTIONS.into(), (), |tx, kept, i, ()| {
-        let Kept { power, product } = *kept.get(tx);
-        let mut next = Power { power, product };
-        next.go_on(i as u16);
-        let mut kept = kept.fields(tx);
-        *kept.product.get_mut()? = next.product;
-        if next.power != power {
-            *kept.power.get_mut()? = next.power;
-        }
-        Ok(())
-    })
-}
-
-/// With steps.
-pub fn rsa(fram: Region<'static, Memory>) -> Option<Found> {
-    let (fram, _) = fram.split_at(BYTES).ok()?;
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
+impl Progress {
+    const NONE: Progress = Progress {
+        power: Power::FIRST,
+        portions: 0,
     };
-    let mut rt = Replay::open(fram, options, |_| Ok(FIRST)).ok()?;
-    program(&mut rt).ok()?;
-    rt.view(|tx, kept| kept.get(tx).power).ok()?
+}
+
+impl Restore for Engine {
+    type Context = Progress;
+    type Parts = ();
+    type Error = Infallible;
+    fn restore(_: &mut (), _: &Progress) -> Result<Self, Infallible> {
+        Ok(Engine)
+    }
+}
+
+type Contexts = (Own<Progress>,);
+
+/// With `nv-device`.
+pub fn rsa(fram: Region<'static, Memory>) -> Option<Found> {
+    let (fram, _) = fram.split_at(bytes::<Contexts, Memory>()).ok()?;
+    let (progress,) = open::<Contexts, _>(fram, Committed::NOTHING, (Progress::NONE,)).ok()?;
+    let mut engine = Device::<Engine, _>::new(progress, ());
+    while engine.context().portions < Power::PORTIONS {
+        let done = engine.at_least_once((), |engine, ()| {
+            let progress = engine.context_mut();
+            progress.power.go_on(progress.portions);
+            progress.portions += 1;
+            Ok(())
+        });
+        done.ok()?;
+    }
+    Some(engine.context().power.power)
 }
 
 /// Bare.

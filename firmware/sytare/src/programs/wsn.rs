@@ -7,24 +7,35 @@ use crate::drivers::{Adc, Radio, Silent, Spi, Tuned};
 use crate::start::{mark, phase};
 use crate::{Found, Memory};
 use nv_device::nvmem::{Persist, Region};
-use nv_device::{Committed, Device, Own, Restore, bytes, open};
+use nv_device::{Call, Committed, Device, Own, Restore, bytes, open};
 
-const PACKETS: u16 = 50;
-const READINGS: u16 = 10;
+pub(super) const PACKETS: u16 = 50;
+pub(super) const READINGS: u16 = 10;
 /// How the devices are set: the bus's divider and the reference of 2 V.
-const BUS: u16 = 3;
-const REFERENCE: u8 = 1;
+pub(super) const BUS: u16 = 3;
+pub(super) const REFERENCE: u8 = 1;
 
 /// A thermometer that adds up.
-struct Thermometer(Adc);
+pub(super) struct Thermometer(Adc);
 
 /// What was read for the packet of this number.
 #[derive(Persist, Clone, Copy)]
 #[repr(C)]
-struct Readings {
-    sum: u16,
-    count: u16,
-    packet: u16,
+pub(super) struct Readings {
+    pub sum: u16,
+    pub count: u16,
+    pub packet: u16,
+}
+
+impl Readings {
+    /// Nothing was read for this packet.
+    pub const fn of(packet: u16) -> Self {
+        Readings {
+            sum: 0,
+            count: 0,
+            packet,
+        }
+    }
 }
 
 impl Restore for Thermometer {
@@ -33,6 +44,17 @@ impl Restore for Thermometer {
     type Error = Silent;
     fn restore(parts: &mut (), _: &Readings) -> Result<Self, Silent> {
         Adc::restore(parts, &REFERENCE).map(Thermometer)
+    }
+}
+
+impl Thermometer {
+    /// Reads, and adds up.
+    pub fn read(call: &mut Call<'_, Self, Readings>, (): ()) -> Result<(), Silent> {
+        let reading = call.driver().0.read()?;
+        let readings = call.context_mut();
+        readings.sum += reading;
+        readings.count += 1;
+        Ok(())
     }
 }
 
@@ -52,13 +74,8 @@ type Contexts = (Own<Readings>, Own<Tuned>);
 #[inline(always)]
 fn node(fram: Region<'static, Memory>, eager: bool) -> Option<Found> {
     mark(phase::PROGRAM);
-    let first = Readings {
-        sum: 0,
-        count: 0,
-        packet: 0,
-    };
     let (fram, _) = fram.split_at(bytes::<Contexts, Memory>()).ok()?;
-    let first = (first, Tuned::FIRST);
+    let first = (Readings::of(0), Tuned::FIRST);
     let (readings, tuned) = open::<Contexts, _>(fram, Committed::NOTHING, first).ok()?;
     mark(phase::OPEN);
     let bus = Spi::restore(&mut (), &BUS).ok()?;
@@ -73,26 +90,13 @@ fn node(fram: Region<'static, Memory>, eager: bool) -> Option<Found> {
             return Some([packet, 0, 0, 0, 0, 0, 0, 0]);
         }
         if count < READINGS {
-            let read = thermometer.at_least_once((), |thermometer, ()| {
-                let reading = thermometer.driver().0.read()?;
-                let readings = thermometer.context_mut();
-                readings.sum += reading;
-                readings.count += 1;
-                Ok(())
-            });
-            read.ok()?;
+            thermometer.at_least_once((), Thermometer::read).ok()?;
         } else {
             let mean = [packet, sum / READINGS];
             radio
                 .at_least_once(mean, |radio, mean| radio.driver().send(mean))
                 .ok()?;
-            let next = |readings: &mut Readings, packet| {
-                *readings = Readings {
-                    sum: 0,
-                    count: 0,
-                    packet,
-                };
-            };
+            let next = |readings: &mut Readings, packet| *readings = Readings::of(packet);
             thermometer.change(packet + 1, next).ok()?;
         }
     }
