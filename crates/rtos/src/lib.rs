@@ -83,7 +83,7 @@ pub use places::{Alive, Always, Made, Places};
 pub use port::Event;
 pub use port::{Port, Runs, Spawn};
 pub use spawn::Reserved;
-pub use system::{Changes, Notifies, Parks, System, ThreadControl, ThreadId, ThreadSpec};
+pub use system::{Changes, Notifies, Parks, Room, System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 pub use timers::{Timer, TimerId, expired};
 pub use turns::{Turn, TurnWith};
@@ -107,8 +107,10 @@ pub mod __private {
     pub use crate::ram::{Memory, Ram};
     pub use crate::shared::{In, KeyCell, Shares};
     pub use crate::spawn::{PlaceSpec, arguments, reserved, run_place};
-    pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
-    pub use crate::system::{all_objects, assert_control, end_of_all, open, share};
+    pub use crate::system::{
+        CellsOf, Each, Layout, ObjectSpec, Opened, OpenedIn, PlacesIn, Threads,
+    };
+    pub use crate::system::{all_objects, assert_control, end_of_all, open, open_in, share};
     pub use crate::thread::{kept, run};
     pub use nv_replay::pmem_tx::SharedRoots;
 }
