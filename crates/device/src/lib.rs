@@ -9,6 +9,8 @@ mod context;
 mod device;
 mod error;
 mod events;
+#[cfg(feature = "rtos")]
+mod kernel;
 mod open;
 mod restore;
 mod set;
@@ -23,9 +25,11 @@ pub use error::{CallError, Code, OpenError};
 pub use events::{Event, Events, Posted, Ring};
 pub use nv_replay;
 pub use nv_replay::nvmem;
+#[cfg(feature = "rtos")]
+pub use nv_rtos;
 pub use open::{Committed, Item, Items, bytes, open};
 pub use restore::{Apply, ByValue, Call, Keyed, Once, Restore};
 #[doc(hidden)]
 pub use set::Key;
-pub use set::{Devices, Joined, Members, Set, Within, within};
+pub use set::{Devices, Joined, Members, OfSet, Set, Within, within};
 pub use staged::StagedDevice;

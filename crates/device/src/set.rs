@@ -344,6 +344,31 @@ impl<L: Members> Drop for Joining<L> {
 pub struct Set<T> {
     devices: T,
     key: Key,
+    /// The thread of a kernel whose steps it takes part in.
+    #[cfg(feature = "rtos")]
+    pub(crate) thread: Option<u8>,
+}
+
+/// The token of a step that uses devices: a [`Set`], or that of a kernel's step with one. What
+/// changes a device takes such a step.
+#[diagnostic::on_unimplemented(
+    message = "a step with the token `{Self}` uses no devices",
+    label = "not a step with devices",
+    note = "run the step with `step_with(&set, …)`, where `set` is the `Set` with the device"
+)]
+pub trait OfSet {
+    /// The devices of the set.
+    type Devices;
+    #[doc(hidden)]
+    fn set(&self) -> &Set<Self::Devices>;
+}
+
+impl<T> OfSet for Set<T> {
+    type Devices = T;
+    #[inline(always)]
+    fn set(&self) -> &Set<T> {
+        self
+    }
 }
 
 impl<T: Devices> Set<T> {
@@ -351,7 +376,42 @@ impl<T: Devices> Set<T> {
     pub fn new(devices: T) -> Self {
         let mut key = Key::EMPTY;
         devices.list().enter(&mut key);
-        Set { devices, key }
+        Set {
+            devices,
+            key,
+            #[cfg(feature = "rtos")]
+            thread: None,
+        }
+    }
+
+    /// Stages the devices of a step, commits it with `store`, and has them follow. **Errors**: as
+    /// for [`Token::join`], and that of `store`.
+    #[inline(always)]
+    pub(crate) fn join_by<'c, M: Model>(
+        &self,
+        commit: Commit<'c, M>,
+        store: impl FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
+    ) -> Result<Committed<'c>, Error> {
+        let list = self.devices.list();
+        let used = list.used();
+        if planted!("nv-device/output-before-commit") {
+            list.show();
+        }
+        let number = commit.number();
+        let stored = false;
+        let mut joining = Joining { list, used, stored };
+        let staged = joining.list.stage(used, number);
+        staged.map_err(|code| Error::Aborted(code as u16))?;
+        let done = store(commit)?;
+        joining.stored = true;
+        joining.list.finish(used);
+        core::mem::forget(joining);
+        Ok(done)
+    }
+
+    /// The step is undone.
+    pub(crate) fn step_undone(&self) {
+        self.devices.list().undone()
     }
 }
 
@@ -373,24 +433,10 @@ impl<T> Deref for Set<T> {
 impl<T: Devices, M: Model> Token<M> for Set<T> {
     #[inline(always)]
     fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
-        let list = self.devices.list();
-        let used = list.used();
-        if planted!("nv-device/output-before-commit") {
-            list.show();
-        }
-        let number = commit.number();
-        let stored = false;
-        let mut joining = Joining { list, used, stored };
-        let staged = joining.list.stage(used, number);
-        staged.map_err(|code| Error::Aborted(code as u16))?;
-        let done = commit.store();
-        joining.stored = true;
-        joining.list.finish(used);
-        core::mem::forget(joining);
-        Ok(done)
+        self.join_by(commit, |commit| Ok(commit.store()))
     }
 
     fn undone(&self) {
-        self.devices.list().undone()
+        self.step_undone()
     }
 }

@@ -7,6 +7,7 @@ mod drivers;
 mod endless;
 mod errors;
 mod events;
+mod kernel;
 mod lamps;
 mod node;
 mod retained;
