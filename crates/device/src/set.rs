@@ -46,7 +46,9 @@ use nv_replay::{Commit, Committed, Error, Token};
 /// ```
 pub trait Devices {
     /// The devices, the same ones each time: a reference to one [`StagedDevice`], to [`Events`], or
-    /// a tuple of up to 8 of these, or of tuples. They follow their contexts in this order.
+    /// a tuple of up to 8 of these, or of tuples. They follow their contexts in this order, and
+    /// after an undone step those that have acted are built again in this order: a supply comes
+    /// before what it feeds.
     ///
     /// A step that uses one that is left out here fails with [`Code::Forgotten`].
     ///
@@ -267,8 +269,10 @@ macro_rules! one_member {
 one_member!(&J where J: Joined);
 one_member!(Within<J, F> where J: Joined, F: Fn(&mut dyn FnMut(&J)));
 
+/// Implements [`Members`] for a tuple. The second list is the first one from its end: for planted
+/// bugs.
 macro_rules! members {
-    ($($t:ident $v:ident $u:ident),+) => {
+    ($($t:ident $v:ident $u:ident),+; $($last:ident $of_last:ident),+) => {
         impl<$($t: Members),+> sealed::Sealed for ($($t,)+) {}
         impl<$($t: Members),+> Members for ($($t,)+) {
             type Used = ($($t::Used,)+);
@@ -294,6 +298,9 @@ macro_rules! members {
             #[inline(always)]
             fn finish(&self, ($($u,)+): Self::Used) {
                 let ($($v,)+) = self;
+                if planted!("nv-device/followed-from-the-last") {
+                    return ($($last.finish($of_last),)+).0;
+                }
                 $($v.finish($u);)+
             }
             fn fall_behind(&self) {
@@ -306,19 +313,28 @@ macro_rules! members {
             }
             fn undone(&self) {
                 let ($($v,)+) = self;
+                if planted!("nv-device/restored-from-the-last") {
+                    return ($($last.undone(),)+).0;
+                }
                 $($v.undone();)+
             }
         }
     };
 }
-members!(A a ua);
-members!(A a ua, B b ub);
-members!(A a ua, B b ub, C c uc);
-members!(A a ua, B b ub, C c uc, D d ud);
-members!(A a ua, B b ub, C c uc, D d ud, E e ue);
-members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf);
-members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug);
-members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug, H h uh);
+members!(A a ua; a ua);
+members!(A a ua, B b ub; b ub, a ua);
+members!(A a ua, B b ub, C c uc; c uc, b ub, a ua);
+members!(A a ua, B b ub, C c uc, D d ud; d ud, c uc, b ub, a ua);
+members!(A a ua, B b ub, C c uc, D d ud, E e ue; e ue, d ud, c uc, b ub, a ua);
+members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf; f uf, e ue, d ud, c uc, b ub, a ua);
+members!(
+    A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug;
+    g ug, f uf, e ue, d ud, c uc, b ub, a ua
+);
+members!(
+    A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug, H h uh;
+    h uh, g ug, f uf, e ue, d ud, c uc, b ub, a ua
+);
 
 /// A commit of devices that has begun. If this is dropped, it has failed, or a driver has unwound.
 struct Joining<L: Members> {

@@ -10,6 +10,7 @@ mod events;
 mod kernel;
 mod lamps;
 mod node;
+mod order;
 mod retained;
 mod shared;
 mod world;
