@@ -13,6 +13,7 @@ mod events;
 mod kernel;
 mod open;
 mod restore;
+mod restored;
 mod set;
 mod slot;
 mod staged;

@@ -12,6 +12,7 @@ mod lamps;
 mod node;
 mod order;
 mod retained;
+mod rewound;
 mod shared;
 mod world;
 
