@@ -1,7 +1,13 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "stack"), forbid(unsafe_code))]
+#![deny(unsafe_code)]
+// What the change of a stack needs there; on all other machines a stable compiler does.
+#![cfg_attr(
+    all(feature = "stack", target_arch = "msp430"),
+    feature(asm_experimental_arch)
+)]
 
 #[cfg(feature = "async")]
 mod asynch;
@@ -16,6 +22,12 @@ mod restore;
 mod restored;
 mod set;
 mod slot;
+#[cfg(feature = "stack")]
+#[allow(unsafe_code)]
+mod stack;
+#[cfg(feature = "stack")]
+#[allow(unsafe_code)]
+mod stack_switch;
 mod staged;
 
 #[cfg(feature = "async")]
@@ -33,4 +45,6 @@ pub use restore::{Apply, ByValue, Call, Keyed, Once, Restore};
 #[doc(hidden)]
 pub use set::Key;
 pub use set::{Devices, Joined, Members, OfSet, Set, Within, within};
+#[cfg(feature = "stack")]
+pub use stack::{CallStack, StackBytes};
 pub use staged::StagedDevice;
