@@ -200,10 +200,7 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
     /// those that were in the ring then.
     ///
     /// **Power loss**, **Cost**, **Errors**: as for [`Events::take`]; no store if there were none.
-    pub fn lost<K: OfSet>(
-        &self,
-        step: &Step<'_, '_, M, K>,
-    ) -> Result<u8, CallError<Infallible>> {
+    pub fn lost<K: OfSet>(&self, step: &Step<'_, '_, M, K>) -> Result<u8, CallError<Infallible>> {
         self.enter_step(step.token().set())?;
         let [position, told] = self.staged.get();
         let now = self.lost.get();

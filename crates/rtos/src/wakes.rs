@@ -97,7 +97,10 @@ fn until<S: System, O>(
         if let Some(found) = look()? {
             return Ok(Some(found));
         }
-        if sys.wait(A_WAKE, time, |s| Ok(s.was_woken(sys.me)))?.is_none() {
+        if sys
+            .wait(A_WAKE, time, |s| Ok(s.was_woken(sys.me)))?
+            .is_none()
+        {
             // It may have come with the end of the time.
             return look();
         }

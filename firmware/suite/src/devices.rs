@@ -97,7 +97,10 @@ fn long_toggle<M: Mapped>(lamps: &mut Device<'_, Long<'_>, M>) -> bool {
 }
 
 #[inline(never)]
-fn stack_toggle<M: Mapped>(calls: &mut CallStack<'_>, lamps: &mut Device<'_, Lamps<'_>, M>) -> bool {
+fn stack_toggle<M: Mapped>(
+    calls: &mut CallStack<'_>,
+    lamps: &mut Device<'_, Lamps<'_>, M>,
+) -> bool {
     Scene::<'static, M>::next_section_anywhere(section::DEVICE_OWN_STACK);
     calls.run(|| lamps.change((), |lit, ()| *lit ^= 1)).is_ok()
 }

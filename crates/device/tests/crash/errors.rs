@@ -10,8 +10,8 @@ use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nv_rtos::Joiner;
 use nv_device::nvmem::{InOrder32, Region};
 use nv_device::{
-    Apply, CallError, Code, Committed, Device, Devices, Joined, Key, Members, OfSet, Own, Restore, Set,
-    Staged, StagedDevice, open, within,
+    Apply, CallError, Code, Committed, Device, Devices, Joined, Key, Members, OfSet, Own, Restore,
+    Set, Staged, StagedDevice, open, within,
 };
 use powerfail::{Mapped, World, explore};
 use std::cell::Cell;

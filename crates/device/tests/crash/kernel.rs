@@ -143,7 +143,10 @@ fn press<M: Model<Unit: Width>>(ring: &Events<'_, 2, M>, world: &World<'_, Outsi
 /// What the logger has is what was posted: in order, each once, none left out.
 fn check(log: &[u32], world: &World<'_, Outside>) {
     let (posted, offered) = world.with(|w| (w.posted.clone(), w.progress));
-    assert!(log.is_sorted_by(|a, b| a < b), "not in order, or twice: {log:?}");
+    assert!(
+        log.is_sorted_by(|a, b| a < b),
+        "not in order, or twice: {log:?}"
+    );
     let last = log.last().copied().unwrap_or(0);
     assert!(last <= offered, "nobody has offered {last}");
     for p in posted.into_iter().map(u32::from).filter(|p| *p <= last) {

@@ -31,7 +31,11 @@ fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
     let (lit, limits) = (*lamps.context(), *tmp.context());
     assert_eq!(limits.high, limits.low + 1, "a context of two values");
     if let Some(image) = world.with(|w| w.image.filter(|_| w.progress == SETTLED)) {
-        assert_eq!((lit, limits.low), (image.lit.0, image.limits.0.1), "on the medium");
+        assert_eq!(
+            (lit, limits.low),
+            (image.lit.0, image.limits.0.1),
+            "on the medium"
+        );
     }
     if let Some(image) = world.with(|w| w.image) {
         round = image.round;
@@ -90,7 +94,11 @@ fn follow<M: Tested>(
     round: u32,
 ) {
     let lit = (0..round).fold(0u8, |lit, _| (lit + 1) * 2);
-    assert_eq!((*lamps.context(), board.lamps.get()), (lit, lit), "round {round}");
+    assert_eq!(
+        (*lamps.context(), board.lamps.get()),
+        (lit, lit),
+        "round {round}"
+    );
     let low = round as i16;
     let limits = Limits { high: low + 1, low };
     assert_eq!(*tmp.context(), limits, "round {round}");
