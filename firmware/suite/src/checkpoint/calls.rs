@@ -119,10 +119,10 @@ pub(super) fn calls<M: Mapped>(scene: &mut Scene<'_, M>) {
 ///
 /// # Safety
 /// It is called once in a boot.
-unsafe fn checkpointer<S: Store>(
+unsafe fn checkpointer<'a, S: Store + 'a>(
     slots: S,
     segments: checkpoint::Segments,
-) -> &'static mut Checkpointer<S, STACK> {
+) -> &'a mut Checkpointer<S, STACK> {
     const { assert!(size_of::<MaybeUninit<Checkpointer<S, STACK>>>() <= size_of::<Aside>()) };
     // SAFETY: large enough and aligned; the caller sees to the rest.
     let place = unsafe { &mut *(&raw mut ASIDE).cast::<MaybeUninit<Checkpointer<S, STACK>>>() };
