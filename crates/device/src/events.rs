@@ -20,7 +20,7 @@
 
 use crate::context::{Resolver, StagedContext, wide};
 use crate::error::{CallError, Code};
-use crate::open::{Item, Numbers, sealed};
+use crate::open::{Described, Item, Numbers, sealed};
 use crate::set::{Joined, Key, OfSet, Set};
 use core::cell::Cell;
 use core::convert::Infallible;
@@ -264,6 +264,7 @@ impl<const N: usize, M: Model> Item<M> for Ring<N> {
         + Events::<N, M>::LOSSES_BYTES
         + StagedContext::<Handled, M>::BYTES;
     const TYPE: u64 = type_hash::<Handled>("device events").rotate_left(N as u32);
+    const DESCRIBED: Described = Described::Ring(N);
 
     fn format<'m>(region: Region<'m, M>, (): ()) -> Option<Events<'m, N, M>> {
         let () = Events::<N, M>::CHECK;

@@ -15,6 +15,7 @@ mod context;
 mod device;
 mod error;
 mod events;
+pub mod inspect;
 #[cfg(feature = "rtos")]
 mod kernel;
 mod open;

@@ -100,7 +100,7 @@ fn superblock(bytes: &[u8], out: &mut String) -> Result<()> {
     let lists = nvlist::inspect::is_lists(&sb);
     match &sb.kind {
         // The superblock says it all.
-        b"HEAP" | b"RPLY" | b"POOL" | b"LIST" | b"RTOS" if newest.formatting => {}
+        b"HEAP" | b"RPLY" | b"POOL" | b"LIST" | b"RTOS" | b"DEVC" if newest.formatting => {}
         b"RPLY" => {
             table(bytes, out)?;
             // The pool that the steps change lies behind the tables.
@@ -118,6 +118,9 @@ fn superblock(bytes: &[u8], out: &mut String) -> Result<()> {
                 inspect::superblock(&bytes[at..], out)?;
                 superblock(&bytes[at..], out)?;
             }
+        }
+        _ if nv_device::inspect::is_contexts(&sb) => {
+            nv_device::inspect::contexts(&sb, bytes, out)?;
         }
         _ if pmem_tx::inspect::is_pool(&sb) => pmem_tx::inspect::pool(&sb, bytes, out)?,
         _ if lists => nvlist::inspect::lists(&sb, bytes, out)?,

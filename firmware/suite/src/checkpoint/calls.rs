@@ -143,15 +143,15 @@ fn rounds<M: Mapped, S: Store>(
     while done < ROUNDS {
         // SAFETY: no DMA; and the mailbox, which is outside of memory, is read as a volatile one.
         match ok!(scene, unsafe { ck.checkpoint() }) {
-            Outcome::Taken => scene.write_cell(0, done),
+            Outcome::Taken => {}
             Outcome::Restored(_) => {
                 // The life began after the checkpoint: no call has touched the ports.
                 check!(scene, read(0) == RESET && read(1) == RESET);
-                check!(scene, done >= scene.read_cell(0));
                 ok!(scene, lamps.restored());
                 ok!(scene, bars.restored());
             }
         }
+        progress!(scene, done);
         check!(scene, *lamps.context() == lit(done) && read(0) == lit(done));
         let pair = *bars.context();
         check!(scene, pair == [done.into(), u32::from(done) + 1]);
@@ -167,7 +167,6 @@ fn rounds<M: Mapped, S: Store>(
         });
         check!(scene, whole);
         done += 1;
-        progress!(scene, done);
         check!(scene, *lamps.context() == lit(done) && read(0) == lit(done));
     }
 }
