@@ -322,6 +322,21 @@ mod tests {
     }
 
     #[test]
+    fn contexts_of_devices_are_shown() {
+        use nv_device::{Committed, Own, Ring};
+        let mut words = [const { MaybeUninit::<u64>::new(0) }; 32];
+        let region = Region::<InOrder32>::new(&mut words);
+        let opened = nv_device::open::<(Own<u8>, Ring<4>), _>(region, Committed::NOTHING, (5, ()));
+        let (_, events) = opened.unwrap();
+        assert_eq!(events.post(9), nv_device::Posted::Stored);
+        let said = report(&image(&Region::new(&mut words)), 1).unwrap();
+        for part in ["DEVC", "own context, 1 B: 05", "ring of 4", "number 0, 9"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(!said.contains("DAMAGED"), "{said}");
+    }
+
+    #[test]
     fn checkpoints_are_shown() {
         let mut fram = nvmem::ram::RamFram::<512>::filled(0);
         let mut images = checkpoint::Images::<_, 2>::open(&mut fram, 0..512, 7).unwrap();
