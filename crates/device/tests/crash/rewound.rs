@@ -1,5 +1,5 @@
-//! A program whose RAM is saved by checkpoints: it goes on from the last one, with devices that have
-//! followed it further. Behind the restore they are as the program believes.
+//! A program whose RAM is saved by checkpoints: it goes on from the last one, with devices that
+//! have followed it further. Behind the restore they are as the program believes.
 //!
 //! The checkpoint is one change of the world, which has what an image of the RAM would hold: the
 //! program's data, the contexts and which of their versions count.

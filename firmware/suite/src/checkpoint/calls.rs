@@ -1,6 +1,6 @@
-//! On a machine: lamps whose contexts commit by themselves, in a program with checkpoints. Its calls
-//! run on a stack of their own, where a checkpoint is refused. After a cut the program is brought
-//! back to before its last call, and so are the lamps; it makes the call again as a whole.
+//! On a machine: lamps whose contexts commit by themselves, in a program with checkpoints. Its
+//! calls run on a stack of their own, where a checkpoint is refused. After a cut the program is
+//! brought back to before its last call, and so are the lamps; it makes the call again as a whole.
 
 use super::target::{ASIDE, Aside, STACK, restart};
 use super::{CONTEXTS, PROGRAM};
