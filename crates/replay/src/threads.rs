@@ -631,6 +631,21 @@ where
         })
     }
 
+    /// The sequence number of a thread's last committed transaction; 0 for a thread that there is
+    /// not. For what the program stages with numbers of that thread, and opens by itself: see
+    /// [`Token`](crate::Token). To be called before the threads' places are handed out, which the
+    /// borrow sees to.
+    ///
+    /// **Power loss**: writes nothing. **Cost**: reads the headers of the thread's records.
+    /// **Errors**: the table is damaged.
+    pub fn last_committed(&self, thread: usize) -> Result<u32, OpenError> {
+        if thread >= Self::COUNT.tables {
+            return Ok(0);
+        }
+        let found = table_of(&self.region, &self.geo, thread).scan(&mut |_, _| {});
+        Ok(found.map_err(OpenError::Damaged)?.committed)
+    }
+
     /// Like [`Threads::open`], and converts a region whose roots are an `Old` to one whose roots
     /// are a `T`, with as many threads and shared roots. `change` gets the old roots by value, own
     /// and shared, and returns the new ones, in the form that `init` returns. It converts handles

@@ -28,6 +28,7 @@ mod error;
 #[allow(unsafe_code)]
 pub mod host;
 pub mod inspect;
+mod joined;
 mod kernel;
 mod locks;
 #[cfg(all(feature = "msp430", target_arch = "msp430"))]
@@ -68,9 +69,11 @@ mod tags;
 mod thread;
 mod timers;
 mod turns;
+mod wakes;
 
 pub use energy::{Idle, energy};
 pub use error::{OpenError, code};
+pub use joined::{Joiner, With};
 pub use kernel::{Isr, Kernel, Sys};
 pub use locks::Locks;
 pub use notify::{wait_notification, wait_notification_timeout};
@@ -87,6 +90,7 @@ pub use system::{Changes, Notifies, Parks, Room, System, ThreadControl, ThreadId
 pub use thread::{Guard, Thread};
 pub use timers::{Timer, TimerId, expired};
 pub use turns::{Turn, TurnWith};
+pub use wakes::{wait_until, wait_until_timeout};
 
 #[cfg(feature = "host")]
 extern crate std;

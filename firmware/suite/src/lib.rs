@@ -214,7 +214,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 47] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 48] {
     [
         nvmem::group(),
         tx::group(),
@@ -260,6 +260,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 47] {
         programs::train_group(),
         programs::ar_group(),
         devices::costs_group(),
+        checkpoint::calls_group(),
         mirror::group(),
         mirror::flash_group(),
         planted::group(),
