@@ -1,4 +1,5 @@
-//! What calls of `nv-device` cost on a Cortex-M4 and on an MSP430, and the cuts of its programs.
+//! What calls of `nv-device` cost on a Cortex-M4 and on an MSP430, and the cuts of its programs: on
+//! a host and in machine code.
 
 use super::{Figures, Measured, Options};
 use anyhow::{Context, Result, ensure};
@@ -31,6 +32,7 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let mut figures = calls(&arm)?;
     let msp430 = xtask::machine::costs_of(project, "msp430", SCENARIOS, step)?;
     figures.extend(cycles(&msp430)?);
+    figures.extend(super::yields::exact(project, step)?);
     let lock = std::fs::read_to_string(project.root.join("Cargo.lock"))?;
     let present = DRIVERS
         .iter()
@@ -42,7 +44,10 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     Ok(figures.into())
 }
 
-/// All of that, and the campaigns on a host.
+/// The scenarios of the rig that are programs with devices.
+const MACHINE: &str = "device";
+
+/// All of that, and the campaigns: on a host, in machine code, and in QEMU.
 pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured> {
     let mut figures = exact(project, step, options)?.figures;
     let stats = project.target.join("xtask/device-campaigns.txt");
@@ -56,10 +61,16 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
     figures.insert("device.cuts".to_owned(), cuts(&text)?);
     // A failure would have ended the test.
     figures.insert("device.failures".to_owned(), 0.0);
+    let (found, mut wrong) = xtask::machine::campaign(project, Some(MACHINE), false, step)?;
+    figures.extend(found.into_iter().filter(|(k, _)| k.starts_with("device.")));
+    for machine in ["arm", "riscv", "msp430"] {
+        let key = format!("device.{machine}.cuts");
+        ensure!(figures.contains_key(&key), "no figure {key}");
+    }
     let (kills, failed) = xtask::qemu::kills_of_a_device(project, KILLS, step)?;
     figures.insert("device.qemu_kills".to_owned(), kills.into());
     figures.insert("device.qemu_failures".to_owned(), failed.len() as f64);
-    let wrong = (!failed.is_empty()).then(|| failed.join("\n"));
+    wrong = wrong.or((!failed.is_empty()).then(|| failed.join("\n")));
     Ok(Measured { figures, wrong })
 }
 

@@ -13,6 +13,7 @@ mod programs;
 mod report;
 mod rtos;
 mod threads;
+mod yields;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;

@@ -1,6 +1,6 @@
 //! The committed figures, and the documents made of them.
 
-use super::{checkpoint, heap, mirror, plot, programs};
+use super::{checkpoint, heap, mirror, plot, programs, yields};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use xtask::figures::{Figures, read};
@@ -67,10 +67,15 @@ const SECTIONS: &[(&str, &str, &str)] = &[
          same with a context of a byte that commits by itself, `two_unit` with one of\n  two units.\n\
          - `set` is what a set of a lamp and a ring adds to a step that uses neither, and `staged` what a\n  change of the \
          lamp's context of a byte adds to that. `top_half` is what an interrupt does.\n\
+         - `arm.cuts`, `riscv.cuts` and `msp430.cuts` are points in machine code at which the power failed\n  in programs \
+         with models of lamps, buttons, an ADC, a radio and a clock.\n\
          - `qemu_kills` are kills of a program with a thermometer on QEMU's I2C bus: its registers are as\n  committed \
          before each first use.\n\
          - `toggle_percent` is what the own commit adds to the bare toggle, in cycles. In the paper a call\n  on a stack of \
-         its own adds 1325 %.",
+         its own adds 1325 %. `sense`, `sleep`, `wake` and `send` are other calls of its third table,\n  with what the \
+         bare ones take.\n\
+         - `rsa`, `leds`, `sense`, `wsn` and their like are programs of that paper on an MSP430:\n  docs/EVALUATION.md has \
+         them, and says what is what.",
         "device.",
     ),
     (
@@ -146,7 +151,7 @@ fn varies(key: &str) -> bool {
         "interrupts",
     ];
     let of_the_rig = |k: &str| {
-        ["machine.", "threads.", "rtos.", "mirror."]
+        ["machine.", "threads.", "rtos.", "mirror.", "device."]
             .iter()
             .any(|p| k.starts_with(p))
             && k.split('.').any(|w| counts.contains(&w))
@@ -174,6 +179,7 @@ fn varies(key: &str) -> bool {
     ];
     // How bytes are copied is up to the C library, which asks the processor.
     key.ends_with(".ir_total")
+        || yields::varies(key)
         || of_suites.contains(&key)
         || [
             "powerfail.",
@@ -191,7 +197,11 @@ fn varies(key: &str) -> bool {
 
 /// Figures that are better when they are larger.
 fn more_is_better(key: &str) -> bool {
-    key.starts_with("heap.usable_") || key.contains(".heap_usable_") || key.ends_with(".identical")
+    key.contains(".yield_max")
+        || key.contains(".yield_") && key.ends_with("ms")
+        || key.starts_with("heap.usable_")
+        || key.contains(".heap_usable_")
+        || key.ends_with(".identical")
 }
 
 pub fn json(figures: &Figures) -> String {
@@ -253,6 +263,7 @@ fn plots(figures: &Figures) -> Result<Vec<(String, String)>> {
     all.extend(checkpoint::plots::all(figures)?);
     all.extend(mirror::plots(figures)?);
     all.extend(programs::plots(figures)?);
+    all.extend(yields::plots(figures)?);
     Ok(all)
 }
 

@@ -6,6 +6,7 @@ use crate::run::{Step, cargo, cargo_nightly};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Builds the firmware images of the test scenarios and prints where they are
 #[derive(clap::Args)]
@@ -103,14 +104,7 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
     if narrow {
         // What is optimised for speed does not fit below 64 KiB.
         c.args(["--config", "profile.firmware.opt-level=\"s\""]);
-        c.arg("-Zbuild-std=core").env(
-            "CARGO_TARGET_MSP430_NONE_ELF_LINKER",
-            linker("nightly").context("no linker")?,
-        );
-        c.args([
-            "--config",
-            "target.msp430-none-elf.rustflags=[\"--emit=llvm-ir\"]",
-        ]);
+        for_msp430(&mut c)?;
     }
     s.run(c)?;
     let dir = project.target.join(m.target).join("firmware");
@@ -158,6 +152,40 @@ pub fn build_tmp105(project: &Project, s: &Step) -> Result<Image> {
         group: "tmp105".to_owned(),
         path: dir.join("tmp105"),
     })
+}
+
+/// Builds the programs of the Sytare paper for the MSP430, and says in which folder they are. They
+/// are optimised for speed: they are small.
+///
+/// **Errors**: as [`build`].
+pub fn build_sytare(project: &Project, s: &Step) -> Result<PathBuf> {
+    if let Some(how) = missing(&MSP430) {
+        bail!("the {} images need:\n  {how}", MSP430.name);
+    }
+    let mut c = cargo_nightly();
+    c.current_dir(&project.root)
+        .args(["build", "--bins", "--profile", "firmware"])
+        .args(["--target", MSP430.target, "-p", "relume-sytare"])
+        .args(["--config", "profile.firmware.opt-level=2"]);
+    for_msp430(&mut c)?;
+    s.run(c)?;
+    let dir = project.target.join(MSP430.target).join("firmware");
+    frames(&dir.join("deps"))?;
+    Ok(dir)
+}
+
+/// What a build for MSP430 needs: the core library from its sources, the toolchain's linker, and
+/// the intermediate code for [`frames`].
+fn for_msp430(c: &mut Command) -> Result<()> {
+    c.arg("-Zbuild-std=core").env(
+        "CARGO_TARGET_MSP430_NONE_ELF_LINKER",
+        linker("nightly").context("no linker")?,
+    );
+    c.args([
+        "--config",
+        "target.msp430-none-elf.rustflags=[\"--emit=llvm-ir\"]",
+    ]);
+    Ok(())
 }
 
 /// What the compiler takes a stack to be aligned to on MSP430, and what it is.

@@ -59,12 +59,13 @@ const BOOTS_EACH: f64 = 3_000.0;
 /// Cuts of `--long`.
 const CUTS_LONG: f64 = 1e7;
 const RIG: &str = "relume-rig";
-/// Cuts on each machine of threads that share a pool, of programs whose region is mirrored, and of
-/// threads of the kernel.
-const APART_EACH: [(&str, &str, f64); 3] = [
+/// Cuts on each machine of threads that share a pool, of programs whose region is mirrored, of
+/// threads of the kernel, and of programs with devices.
+const APART_EACH: [(&str, &str, f64); 4] = [
     ("threads", "threads", 30_000.0),
     ("mirror", "programs over a mirror", 30_000.0),
     ("rtos", "threads of the kernel", 30_000.0),
+    ("device", "programs with devices", 30_000.0),
 ];
 /// Cuts of threads of the kernel on a Cortex-M0.
 const V6: (&str, f64) = ("rtos.armv6m.cuts", 5_000.0);
@@ -321,11 +322,12 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         each.into_iter().flatten().sum()
     };
     let (threads, mirrored, kernel) = (of("threads"), of("mirror"), of("rtos"));
+    let devices = of("device");
     let planted = f.get("machine.planted").copied().unwrap_or(0.0);
     let caught = f.get("machine.caught").copied().unwrap_or(0.0);
     Ok(format!(
         "{} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a pool, \
-         {mirrored} in programs over a mirror, {kernel} in threads of the kernel; {caught} of \
+         {mirrored} in programs over a mirror, {kernel} in threads of the kernel, {devices} in programs with devices; {caught} of \
          {planted} planted bugs caught; {tests} tests of the rig; instructions of threads as in QEMU: {}",
         sum("cuts"),
         sum("boots"),

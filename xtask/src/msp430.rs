@@ -79,6 +79,24 @@ pub fn compared(project: &Project, s: &Step) -> Result<u64> {
     }
 }
 
+/// The programs of the Sytare paper with a supply that ends again and again: what the emulator has
+/// printed.
+pub fn yields(project: &Project, s: &Step) -> Result<String> {
+    let mut c = cargo();
+    c.current_dir(&project.root).args([
+        "build",
+        "--release",
+        "-p",
+        "msp430-emu",
+        "--bin",
+        "yields",
+    ]);
+    s.run(c)?;
+    let mut run = Command::new(project.target.join("release/yields"));
+    run.arg(firmware::build_sytare(project, s)?);
+    s.run(run)
+}
+
 /// Whole systems: the timer's interrupt on, killed at pseudo-random instructions.
 pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     let mut c = match program(project, "kills", s)? {

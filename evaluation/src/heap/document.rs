@@ -4,7 +4,7 @@
 use super::goals::{self, LIMITS, PATTERNS};
 use super::{peers, plots};
 use crate::report::shown;
-use crate::{Figures, checkpoint, mirror, programs};
+use crate::{Figures, checkpoint, mirror, programs, yields};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use xtask::project::Project;
@@ -91,7 +91,8 @@ fn part(name: &str, f: &Figures) -> Option<String> {
         _ => {
             return checkpoint::document::part(name, f)
                 .or_else(|| mirror::part(name, f))
-                .or_else(|| programs::part(name, f));
+                .or_else(|| programs::part(name, f))
+                .or_else(|| yields::part(name, f));
         }
     })
 }

@@ -16,6 +16,16 @@ impl Cpu {
         }
     }
 
+    /// Whether the interrupt with its vector at this address is pending.
+    pub(crate) fn pend(&mut self, vector: u16, pending: bool) {
+        let bit = 1 << ((vector - VECTORS) / 2);
+        self.pending = if pending {
+            self.pending | bit
+        } else {
+            self.pending & !bit
+        };
+    }
+
     /// Whether a vector is pending, accepted or not.
     pub fn is_pending(&self) -> bool {
         self.pending != 0

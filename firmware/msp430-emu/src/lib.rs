@@ -8,6 +8,7 @@ mod cycles;
 mod decode;
 mod disassemble;
 mod execute;
+pub mod fr5994;
 mod image;
 mod interrupt;
 mod operands;
@@ -24,7 +25,7 @@ pub use disassemble::{Disassembled, disassemble};
 pub use image::{Image, ImageError};
 pub use random::Random;
 pub use timer_a::TimerA;
-pub use watch::{Observer, Store, Unobserved, Watch, Width};
+pub use watch::{Load, Observer, Store, Unobserved, Watch, Width};
 
 /// The bits of the status register.
 pub mod flag {

@@ -3,7 +3,7 @@
 use crate::cpu::{Cpu, PC, SP, SR};
 use crate::decode::Operand;
 use crate::flag;
-use crate::watch::{Observer, Width};
+use crate::watch::{Load, Observer, Width};
 
 /// An operand whose address is known.
 #[derive(Clone, Copy)]
@@ -60,12 +60,19 @@ impl Cpu {
             Place::Memory(a) => {
                 self.wait(a, false);
                 self.before_timer(a);
-                let value = if byte {
-                    self.see_load(a, Width::Byte, o);
-                    u16::from(self.mem[usize::from(a)])
-                } else {
-                    self.see_load(a, Width::Word, o);
-                    self.word(a)
+                let width = if byte { Width::Byte } else { Width::Word };
+                self.see_load(a, width, o);
+                let load = Load {
+                    address: a,
+                    width,
+                    pc: self.last(),
+                    instruction: self.instructions,
+                    cycle: self.cycles,
+                };
+                let value = match o.supply(&load) {
+                    Some(v) => v & mask,
+                    None if byte => u16::from(self.mem[usize::from(a)]),
+                    None => self.word(a),
                 };
                 self.after_timer(a, false);
                 value

@@ -30,6 +30,21 @@ pub struct Store {
     pub cycle: u64,
 }
 
+/// One load, of an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The address; bit 0 of a word's does not count.
+    pub address: u16,
+    /// A byte or a word.
+    pub width: Width,
+    /// The instruction that loads.
+    pub pc: u16,
+    /// How many instructions were finished before this one.
+    pub instruction: u64,
+    /// The cycles of those.
+    pub cycle: u64,
+}
+
 /// Sees the accesses of a run. An access of the operands, not the fetch of instructions.
 pub trait Observer {
     /// After a store. `Break` ends [`run`](crate::Cpu::run) behind the instruction.
@@ -42,6 +57,13 @@ pub trait Observer {
     #[inline]
     fn load(&mut self, _address: u16, _width: Width) -> ControlFlow<()> {
         ControlFlow::Continue(())
+    }
+
+    /// After [`load`](Observer::load): the value that a device answers with. `None`: it is the
+    /// memory's. Not asked when something is popped from the stack.
+    #[inline]
+    fn supply(&mut self, _load: &Load) -> Option<u16> {
+        None
     }
 }
 

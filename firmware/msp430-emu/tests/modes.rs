@@ -147,3 +147,33 @@ fn one_operand_in_memory() {
         assert_eq!(cpu.regs[4], after);
     }
 }
+
+/// A device that answers with how often it was asked.
+struct Device(u16);
+
+impl msp430_emu::Observer for Device {
+    fn supply(&mut self, load: &msp430_emu::Load) -> Option<u16> {
+        (load.address & !1 == 0x2000).then(|| {
+            self.0 += 1;
+            0xAB00 + self.0
+        })
+    }
+}
+
+#[test]
+fn a_device_answers_instead_of_the_memory() {
+    let mut device = Device(0);
+    let mut run = |op, dst, ad| {
+        let mut cpu = machine(&[double(op, 4, INDIRECT, dst, ad), 0x2000]);
+        (cpu.regs[4], cpu.regs[5]) = (0x2000, 1);
+        cpu.set_word(0x2000, 0x1234);
+        cpu.step(&mut device).unwrap();
+        (cpu.regs[5], cpu.word(0x2000))
+    };
+    assert_eq!(run(MOV, 5, REGISTER), (0xAB01, 0x1234));
+    assert_eq!(run(MOV | BYTE, 5, REGISTER), (2, 0x1234));
+    assert_eq!(run(ADD, 5, REGISTER), (0xAB04, 0x1234));
+    // A destination is read, too, unless it is only written.
+    assert_eq!(run(ADD, 2, INDEXED), (1, 0x5609));
+    assert_eq!(run(MOV, 2, INDEXED), (1, 0xAB06));
+}

@@ -6,6 +6,7 @@ use crate::image::Image;
 use crate::machine::Machine;
 use crate::{interrupts, machines, periods, preempt, programs, report};
 use anyhow::{Context, Result, bail};
+use relume_suite::abi::needs_bench;
 use relume_suite::planted::Bug;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -193,15 +194,20 @@ fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
 }
 
 /// Groups whose figures also have keys of their own, which begin with the group's name: threads
-/// that share a pool, programs whose region is mirrored to a medium, and threads of the kernel.
-const APART: [&str; 3] = ["threads", "mirror", "rtos"];
+/// that share a pool, programs whose region is mirrored to a medium, threads of the kernel, and
+/// programs with devices.
+const APART: [&str; 4] = ["threads", "mirror", "rtos", "device"];
 
-/// Whether a scenario's figures belong to those of a group. Mirrors and the kernel's scenarios of
-/// threads have several groups: an MSP430 has room for few of them in an image.
+/// Whether a scenario's figures belong to those of a group. Mirrors, devices and the kernel's
+/// scenarios of threads have several groups: an MSP430 has room for few of them in an image.
 fn belongs(job: &Job, group: &str) -> bool {
     match job.source.group.strip_prefix(group) {
         Some("") => true,
-        Some(part) => part.starts_with('-') && (group != "rtos" || job.case.preempts),
+        Some(part) => {
+            part.starts_with('-')
+                && (group != "rtos" || job.case.preempts)
+                && (group != "device" || needs_bench(&job.source.group))
+        }
         None => false,
     }
 }

@@ -21,6 +21,7 @@ use crate::machine::{Boot, End, Machine, Ran};
 use crate::state::{Log, State, Store};
 use crate::time::Stopwatch;
 use anyhow::{Result, bail};
+use relume_models::Bench;
 use relume_suite::abi::{self, cell};
 use std::collections::HashSet;
 
@@ -120,6 +121,8 @@ pub enum Why {
     Ended(End, u16),
     /// A store to non-volatile memory outside of the scenario's region.
     Outside(Store),
+    /// A device, or the outside, has seen what must not be.
+    Device(&'static str),
     /// The memory differs from what the logged stores make of it.
     Unseen,
     /// Two boots from the same state with different garbage in RAM and registers made different
@@ -340,7 +343,7 @@ impl Explorer<'_> {
         self.limit = 3 * ran.instructions + 10_000;
         self.out.instructions = ran.instructions;
         self.out.stack = ran.stack.unwrap_or(0);
-        let nvm = self.log.stores.iter().filter(|s| !s.in_mailbox());
+        let nvm = self.log.stores.iter().filter(|s| s.in_nvm());
         self.out.stores = nvm.count() as u64;
         self.out.sections = sections(&self.log);
         self.out.figures = figures(&self.log);
@@ -539,7 +542,7 @@ impl Explorer<'_> {
                 }
             }
             // In one of two ways, in turn: each slot is written several times.
-            let torn = (self.case.torn && !s.in_mailbox()).then_some(1 + (i & 1) as u8);
+            let torn = (self.case.torn && s.in_nvm()).then_some(1 + (i & 1) as u8);
             // After the first cut either torn or not, unless all states are asked for: from another
             // state it is the other way round.
             let second = torn.filter(|_| self.sparse && way != u32::MAX);
@@ -575,9 +578,12 @@ impl Explorer<'_> {
 
 /// Whether a boot from `from` did wrong; `now` is what the memory held when it ended.
 pub fn wrong(case: &Case, from: &State, log: &Log, now: &State, ran: &Ran) -> Option<Why> {
-    let inside = |s: &&Store| usize::from(s.at) + s.bytes().len() <= case.bytes || s.in_mailbox();
+    let inside = |s: &&Store| usize::from(s.at) + s.bytes().len() <= case.bytes || !s.in_nvm();
     if let Some(s) = log.stores.iter().find(|s| !inside(s)) {
         return Some(Why::Outside(*s));
+    }
+    if let Some(what) = Bench::mistake(now.bench()) {
+        return Some(Why::Device(what));
     }
     if ran.end != End::Status(abi::FINISHED) {
         return Some(Why::Ended(ran.end.clone(), now.read_cell(cell::FAILURE)));

@@ -49,7 +49,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explo
         return Ok(out);
     }
     out.instructions = ran.instructions;
-    out.stores = log.stores.iter().filter(|s| !s.in_mailbox()).count() as u64;
+    out.stores = log.stores.iter().filter(|s| s.in_nvm()).count() as u64;
     let limit = 4 * ran.instructions + 10_000;
     let Some((first, last)) = open(&log) else {
         bail!(

@@ -1,5 +1,6 @@
 //! The state that survives a power cut, and the log of the stores to it.
 
+use relume_models::bench::{Bench, KEPT};
 use relume_suite::abi::{self, cell};
 
 /// Bytes of non-volatile memory.
@@ -7,9 +8,13 @@ pub const NVM: usize = abi::NVM_BYTES;
 /// Bytes of the mailbox.
 pub const MAILBOX: usize = 2 * abi::cell::COUNT as usize;
 
-/// Everything outside of the power domain: the non-volatile memory, and the mailbox behind it.
+/// Where what the bench keeps begins.
+pub const BENCH: usize = NVM + MAILBOX;
+
+/// Everything outside of the power domain: the non-volatile memory, the mailbox behind it, and then
+/// what the devices keep and the outside has seen of them.
 #[derive(Clone, PartialEq, Eq)]
-pub struct State(pub Box<[u8; NVM + MAILBOX]>);
+pub struct State(pub Box<[u8; BENCH + KEPT]>);
 
 /// Cells that start-up sets anew or that only count: no scenario reads them, so they are no part of
 /// what a boot depends on.
@@ -20,7 +25,7 @@ impl State {
     /// A blank memory of `bytes`, and a mailbox that names a scenario. The bytes behind are filled
     /// with a pattern: no scenario may change them.
     pub fn blank(bytes: usize, scenario: u16, argument: u16) -> Self {
-        let mut s = State(Box::new([0; NVM + MAILBOX]));
+        let mut s = State(Box::new([0; BENCH + KEPT]));
         s.0[bytes.min(NVM)..NVM].fill(0xA5);
         s.write_cell(cell::SCENARIO, scenario);
         s.write_cell(cell::ARGUMENT, argument);
@@ -34,7 +39,12 @@ impl State {
 
     /// The mailbox.
     pub fn mailbox(&self) -> &[u8] {
-        &self.0[NVM..]
+        &self.0[NVM..BENCH]
+    }
+
+    /// What the devices keep.
+    pub fn bench(&self) -> &[u8; KEPT] {
+        self.0.last_chunk().unwrap_or(&[0; KEPT])
     }
 
     /// What a cell of the mailbox says.
@@ -94,13 +104,17 @@ pub fn mix(x: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// One store of one atomic unit, or of a part of one.
+/// The most bytes that one access changes: what a device keeps.
+const WHOLE: usize = 16;
+
+/// One store of one atomic unit, or of a part of one; or what an access to a device has changed of
+/// what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Store {
     /// Offset in a [`State`].
     pub at: u16,
     len: u8,
-    bytes: [u8; 4],
+    bytes: [u8; WHOLE],
     /// How many instructions had ended before the one that stores. 0 in a run without detail, as
     /// the next two.
     pub instruction: u32,
@@ -120,7 +134,9 @@ impl Store {
     /// there. Two variants, 1 and 2, of which one has each bit.
     pub fn torn(&self, before: &State, variant: u8) -> Store {
         let from = usize::from(self.at);
-        let mask = mix(u64::from(self.at) << 32 | u64::from(u32::from_le_bytes(self.bytes)));
+        let [a, b, c, d, ..] = self.bytes;
+        let new = u32::from_le_bytes([a, b, c, d]);
+        let mask = mix(u64::from(self.at) << 32 | u64::from(new));
         let mask = if variant == 1 { mask } else { !mask }.to_le_bytes();
         let mut out = *self;
         let old = &before.0[from..from + usize::from(self.len)];
@@ -130,13 +146,21 @@ impl Store {
         out
     }
 
-    /// Whether it went to the mailbox.
-    pub fn in_mailbox(&self) -> bool {
-        usize::from(self.at) >= NVM
+    /// Whether it went to the non-volatile memory.
+    pub fn in_nvm(&self) -> bool {
+        usize::from(self.at) < NVM
+    }
+
+    /// Whether it is what a device keeps.
+    pub fn on_bench(&self) -> bool {
+        usize::from(self.at) >= BENCH
     }
 
     /// The mailbox's cell and its value.
     pub fn mailbox_write(&self) -> Option<(u16, u16)> {
+        if self.on_bench() {
+            return None;
+        }
         let cell = usize::from(self.at).checked_sub(NVM)? / 2;
         let v = self.bytes().iter().rev();
         Some((cell as u16, v.fold(0, |v, b| v << 8 | u16::from(*b))))
@@ -164,19 +188,56 @@ impl Log {
         let (mut at, mut rest) = (at, bytes);
         while !rest.is_empty() {
             let n = rest.len().min(unit - at % unit);
-            let mut padded = [0; 4];
-            padded[..n].copy_from_slice(&rest[..n]);
-            self.stores.push(Store {
-                at: at as u16,
-                len: n as u8,
-                bytes: padded,
-                instruction: when.instruction,
-                pc: when.pc,
-                cycle: when.cycle,
-            });
+            self.whole(at, &rest[..n], when);
             (at, rest) = (at + n, &rest[n..]);
         }
     }
+
+    fn whole(&mut self, at: usize, bytes: &[u8], when: When) {
+        let mut padded = [0; WHOLE];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        self.stores.push(Store {
+            at: at as u16,
+            len: bytes.len() as u8,
+            bytes: padded,
+            instruction: when.instruction,
+            pc: when.pc,
+            cycle: when.cycle,
+        });
+    }
+
+    /// Records what an access to the bench changes of what is kept: all of it at once.
+    pub fn access<O>(
+        &mut self,
+        bench: &mut Bench,
+        when: When,
+        f: impl FnOnce(&mut Bench) -> O,
+    ) -> O {
+        let before = bench.kept();
+        let o = f(bench);
+        let after = bench.kept();
+        let differs = |i: &usize| before[*i] != after[*i];
+        if let (Some(first), Some(last)) = ((0..KEPT).find(differs), (0..KEPT).rev().find(differs))
+        {
+            self.whole(BENCH + first, &after[first..=last], when);
+        }
+        o
+    }
+}
+
+/// What a program does with a register of the bench.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It loads it.
+    Load,
+    /// It stores this.
+    Store(u16),
+}
+
+/// The register of an access at this offset in the bench's page, if it is one of a whole register.
+pub fn register(offset: u64, bytes: usize) -> Option<u16> {
+    let whole = bytes == 2 && offset.is_multiple_of(2);
+    (whole && offset < 2 * u64::from(abi::bench::COUNT)).then_some(offset as u16 / 2)
 }
 
 /// Where in a run something happened.
@@ -235,6 +296,37 @@ mod tests {
         let mut c = State::blank(64, 3, 0);
         c.0[6] = 1;
         assert_ne!(b.hash(), c.hash());
+    }
+
+    #[test]
+    fn what_an_access_changes_is_one_store() {
+        let (mut s, mut log, mut bench) = (State::blank(64, 3, 0), Log::default(), Bench::new());
+        let mut h = s.hash();
+        bench.power_on(s.bench());
+        let mut write =
+            |register, value| log.access(&mut bench, When::default(), |d| d.write(register, value));
+        write(abi::bench::ALARM, 0x0102);
+        write(abi::bench::NUMBER, 0x0304);
+        assert_eq!(log.stores.len(), 1);
+        let stored = &log.stores[0];
+        assert!(stored.on_bench() && !stored.in_nvm() && stored.mailbox_write().is_none());
+        assert_eq!(stored.bytes(), [2, 1, 4, 3, 1]);
+        s.apply(stored, &mut h);
+        assert_eq!(h, s.hash());
+        assert_eq!(*s.bench(), bench.kept());
+    }
+
+    #[test]
+    fn registers_are_accessed_whole() {
+        assert_eq!(register(4, 2), Some(2));
+        for (offset, bytes) in [
+            (4, 1),
+            (4, 4),
+            (5, 2),
+            (2 * u64::from(abi::bench::COUNT), 2),
+        ] {
+            assert_eq!(register(offset, bytes), None);
+        }
     }
 
     #[test]

@@ -26,6 +26,9 @@ const NOWHERE: u16 = 8;
 const NONE: u16 = 9;
 const CONDITION: u16 = 10;
 const REGISTER: u16 = 11;
+const DEVICE: u16 = 12;
+const SENSOR: u16 = 13;
+const NARROW: u16 = 14;
 
 const PROGRAMS: [(&Map, &str); 3] = [
     (&abi::ARM, include_str!("tests/arm.s")),
@@ -236,6 +239,29 @@ fn what_depends_on_garbage_is_found() {
 #[test]
 fn a_store_under_a_condition_leaves_what_follows_alone() {
     on_each(|m| assert_eq!(run(m, CONDITION).failures, 0));
+}
+
+#[test]
+fn what_the_outside_has_seen_survives_and_a_device_does_not() {
+    on_each(|m| {
+        let e = run(m, DEVICE);
+        assert_eq!(e.stores, 1, "what a device keeps is no store to the memory");
+        let f = e.first.unwrap();
+        assert_eq!(f.why, Why::Ended(End::Status(abi::FAILED), 9));
+        // The stores: the status, then the lamp.
+        assert_eq!(f.cuts, [2]);
+        let text = report::failure(m, "test", &case(DEVICE), &f, 10_000).unwrap();
+        assert!(text.contains("bench 0 "), "{text}");
+    });
+}
+
+#[test]
+fn a_device_answers_loads() {
+    on_each(|m| {
+        let e = run(m, SENSOR);
+        assert_eq!((e.failures, e.stores), (0, 1));
+        assert_eq!(fault(&first(m, NARROW)), FaultKind::Load);
+    });
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub mod riscv;
 
 use crate::image::Image;
 use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran, Registers, Traced};
-use crate::state::{Log, NVM, State};
+use crate::state::{BENCH, Log, MAILBOX, NVM, State};
 use anyhow::{Context, Result, bail};
 use buffer::Buffer;
 use capstone::Capstone;
@@ -88,6 +88,8 @@ pub struct Emulated<I: Isa> {
     garbage: Garbage,
     quick: Core,
     slow: Core,
+    /// The last boot was one of the slow one.
+    detailed: bool,
     /// Bytes at the start of RAM that hold static variables.
     statics: usize,
     code: Buffer,
@@ -132,6 +134,7 @@ impl<I: Isa> Emulated<I> {
             for (at, b) in I::PERIPHERALS.iter().zip(&peripherals) {
                 engine.map(*at, b, Prot::READ | Prot::WRITE)?;
             }
+            engine.map_bench(map.bench.into())?;
             let pristine = engine.uc.context_init().map_err(engine::error)?;
             Ok(Core { engine, pristine })
         };
@@ -141,6 +144,7 @@ impl<I: Isa> Emulated<I> {
         Ok(Emulated {
             quick: core(false)?,
             slow: core(true)?,
+            detailed: false,
             statics: end.unwrap_or(0) as usize,
             disassembler: I::disassembler().context("capstone")?,
             image,
@@ -227,8 +231,13 @@ impl<I: Isa> Machine for Emulated<I> {
 
     fn state(&self, into: &mut State) {
         into.0[..NVM].copy_from_slice(self.nvm.bytes());
-        let mailbox = &mut into.0[NVM..];
-        mailbox.copy_from_slice(&self.mailbox.bytes()[..mailbox.len()]);
+        into.0[NVM..BENCH].copy_from_slice(&self.mailbox.bytes()[..MAILBOX]);
+        let core = if self.detailed {
+            &self.slow
+        } else {
+            &self.quick
+        };
+        into.0[BENCH..].copy_from_slice(&core.engine.uc.get_data().bench.kept());
     }
 
     fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)> {
@@ -253,11 +262,17 @@ impl<I: Isa> Machine for Emulated<I> {
 impl<I: Isa> Emulated<I> {
     /// The power is on; nothing has run. Where it starts.
     fn reset(&mut self, boot: &Boot<'_>) -> u64 {
+        self.detailed = boot.detail;
         let core = if boot.detail {
             &mut self.slow
         } else {
             &mut self.quick
         };
+        core.engine
+            .uc
+            .get_data_mut()
+            .bench
+            .power_on(boot.state.bench());
         self.garbage.fill(boot.seed, self.ram.bytes_mut());
         self.nvm.bytes_mut().copy_from_slice(boot.state.nvm());
         let mailbox = boot.state.mailbox();

@@ -1,5 +1,5 @@
-//! What the firmware, the rig and the emulators agree on: where memory lies on each machine, and
-//! what the mailbox holds.
+//! What the firmware, the rig and the emulators agree on: where memory lies on each machine, what
+//! the mailbox holds, and which registers the bench has.
 //!
 //! The *mailbox* is where the firmware and the host exchange words: a block of 16-bit cells outside
 //! of the power domain. It survives power cuts and is not part of the non-volatile memory. Each
@@ -32,6 +32,8 @@ pub struct Machine {
     pub nvm_len: u32,
     /// Start of the mailbox.
     pub mailbox: u32,
+    /// Start of the registers of [`bench`].
+    pub bench: u32,
     /// Bytes of an atomic unit of the non-volatile memory.
     pub unit: u32,
 }
@@ -52,6 +54,7 @@ pub const ARM: Machine = Machine {
     nvm: 0x2100_0000,
     nvm_len: NVM_BYTES as u32,
     mailbox: 0x2101_0000,
+    bench: 0x4003_0000,
     unit: 4,
 };
 
@@ -75,6 +78,7 @@ pub const RISCV: Machine = Machine {
     nvm: 0x8010_0000,
     nvm_len: NVM_BYTES as u32,
     mailbox: 0x8011_0000,
+    bench: 0x1000_2000,
     unit: 4,
 };
 
@@ -91,6 +95,7 @@ pub const MSP430: Machine = Machine {
     nvm: 0x4000,
     nvm_len: NVM_BYTES as u32,
     mailbox: 0x1800,
+    bench: 0x0F00,
     unit: 2,
 };
 
@@ -103,6 +108,11 @@ pub fn runs_on(group: &str, machine: &str) -> bool {
         "rtos-places" => machine != MSP430.name,
         _ => true,
     }
+}
+
+/// Whether a group's scenarios need the [`bench`]: models of its devices, or they fail.
+pub fn needs_bench(group: &str) -> bool {
+    ["device", "device-events", "device-radio"].contains(&group)
 }
 
 /// All machines.
@@ -143,6 +153,83 @@ pub mod cell {
     pub const ROUNDS: u16 = 31;
     /// How many cells there are.
     pub const COUNT: u16 = 32;
+}
+
+/// The registers of the bench: devices that the emulators have models of, each of 16 bits, and the
+/// same ones on each machine. A program loads and stores them whole.
+///
+/// Every access lasts [`ACCESS_NS`](bench::ACCESS_NS), but those to what is the outside's: they are
+/// for checks only.
+pub mod bench {
+    /// The outputs of a port with eight lamps.
+    pub const LEDS: u16 = 0;
+    /// Its directions: a 1 makes an output.
+    pub const DIRECTION: u16 = 1;
+    /// The inputs of a port with buttons.
+    pub const INPUT: u16 = 2;
+    /// Which of them were pressed; a 1 that is stored clears a flag.
+    pub const FLAGS: u16 = 3;
+    /// Which of them interrupt.
+    pub const ENABLE: u16 = 4;
+    /// The ADC's reference in millivolts; 0 switches it off.
+    pub const REFERENCE: u16 = 5;
+    /// The ADC's input.
+    pub const SOURCE: u16 = 6;
+    /// A store starts a conversion; reads as 1 while it runs.
+    pub const CONVERT: u16 = 7;
+    /// The ADC's result.
+    pub const RESULT: u16 = 8;
+    /// 1 selects the radio on SPI; reads as 1 when its crystal is stable.
+    pub const SELECT: u16 = 9;
+    /// A store sends a byte on SPI; reads as the byte that has come back.
+    pub const SPI: u16 = 10;
+    /// The clock's alarm. What is stored takes effect with its number.
+    pub const ALARM: u16 = 11;
+    /// The alarm's number.
+    pub const NUMBER: u16 = 12;
+    /// The number of the last press of a button. A flag that is cleared afterwards is that of this
+    /// press: a later one keeps it.
+    pub const EVENT: u16 = 13;
+
+    /// The timer's period in accesses; 0 stops it.
+    pub const PERIOD: u16 = 14;
+    /// 1 when the timer has expired; a store clears that.
+    pub const EXPIRED: u16 = 15;
+
+    /// The first of the outside's.
+    pub const OUTSIDE: u16 = 16;
+    /// The lamps that are lit.
+    pub const LIT: u16 = 16;
+    /// What the outside saw of the lamps last, also before a power cut.
+    pub const SEEN: u16 = 17;
+    /// A store presses buttons.
+    pub const PRESS: u16 = 18;
+    /// How often they were pressed: the number of the last press.
+    pub const PRESSED: u16 = 19;
+    /// The presses whose flags were cleared: a bit for each number, modulo 16.
+    pub const CLEARED: u16 = 20;
+    /// The number of the last packet that has arrived.
+    pub const ARRIVED: u16 = 21;
+    /// The channel that the radio is set to, and its power in the upper half.
+    pub const TUNED: u16 = 22;
+    /// How often the alarm was set.
+    pub const SETTINGS: u16 = 23;
+    /// How many registers there are.
+    pub const COUNT: u16 = 24;
+
+    /// How long an access lasts.
+    pub const ACCESS_NS: u64 = 50_000;
+    /// The channel on which the outside listens.
+    pub const CHANNEL: u8 = 7;
+    /// The ADC's input at which there is a voltage, and how much in millivolts: the conversions
+    /// since the power came on make it a little higher, [`RIPPLE_MV`] at the most.
+    pub const SENSOR: u16 = 3;
+    /// See [`SENSOR`].
+    pub const SENSOR_MV: u16 = 1000;
+    /// See [`SENSOR`].
+    pub const RIPPLE_MV: u16 = 56;
+    /// The reference that the programs of the suite use.
+    pub const REFERENCE_MV: u16 = 2000;
 }
 
 /// How far an interrupt handler has saved the scenario's RAM. The rig cuts between the first of
@@ -210,17 +297,25 @@ pub const FILES: &[&str] = &[
     "suite/src/rtos/places.rs",
     "suite/src/devices.rs",
     "suite/src/checkpoint/calls.rs",
+    "suite/src/board.rs",
+    "suite/src/board/lamps.rs",
+    "suite/src/board/blink.rs",
+    "suite/src/board/buttons.rs",
+    "suite/src/board/sensor.rs",
+    "suite/src/board/radio.rs",
+    "suite/src/board/alarm.rs",
 ];
 
-/// The failure code of a line: its file's number in [`FILES`] times 2048, and the line.
+/// The failure code of a line: its file's number in [`FILES`] times 1024, and the line.
 ///
 /// **Panics**: at compile time, when the file is not in the list.
 pub const fn code(file: &str, line: u32) -> u16 {
     let mut i = 0;
     while i < FILES.len() {
         if ends_with(file.as_bytes(), FILES[i].as_bytes()) {
-            assert!(line < 2048, "a file of the suite is too long");
-            return (i as u16) << 11 | line as u16;
+            assert!(line < 1024, "a file of the suite is too long");
+            assert!((i as u16) < PANICKED >> 10, "the suite has too many files");
+            return (i as u16) << 10 | line as u16;
         }
         i += 1;
     }
@@ -229,8 +324,8 @@ pub const fn code(file: &str, line: u32) -> u16 {
 
 /// File and line of a failure code; `None` when it is not that of a check.
 pub fn source_line(code: u16) -> Option<(&'static str, u16)> {
-    let file = FILES.get(usize::from(code >> 11))?;
-    Some((file, code & 0x7FF))
+    let file = FILES.get(usize::from(code >> 10))?;
+    Some((file, code & 0x3FF))
 }
 
 /// Whether a path ends with this name: the whole last part of it, or several.

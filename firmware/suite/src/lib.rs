@@ -17,6 +17,7 @@
 #![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
 
 pub mod abi;
+pub mod board;
 pub mod checkpoint;
 pub mod contexts;
 pub mod costs;
@@ -48,7 +49,7 @@ pub mod tx;
 
 pub use abi::code;
 pub use mailbox::Mailbox;
-pub use scene::Scene;
+pub use scene::{Bench, Scene};
 
 use ::nvmem::Model;
 use pmem_tx::Width;
@@ -214,7 +215,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 48] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 51] {
     [
         nvmem::group(),
         tx::group(),
@@ -261,6 +262,9 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 48] {
         programs::ar_group(),
         devices::costs_group(),
         checkpoint::calls_group(),
+        board::group(),
+        board::events_group(),
+        board::radio_group(),
         mirror::group(),
         mirror::flash_group(),
         planted::group(),

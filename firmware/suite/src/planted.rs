@@ -59,7 +59,87 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 37] = [
+pub const BUGS: [Bug; 47] = [
+    Bug {
+        number: crate::board::UNRESOLVED,
+        group: "device",
+        scenario: "lamps",
+        what: "contexts of devices are opened without asking which step is committed",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::EARLY,
+        group: "device",
+        scenario: "lamps",
+        what: "a lamp is switched before the commit of its step",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::DIRECTION_FIRST,
+        group: "device",
+        scenario: "lamps",
+        what: "a driver restores a port's directions before its outputs",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::UNSAVED,
+        group: "device",
+        scenario: "blink",
+        what: "a call changes a device, and not its context",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::UNASKED,
+        group: "device",
+        scenario: "alarm",
+        what: "an alarm is set after a cut without asking the clock which it has",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::APART,
+        group: "device-events",
+        scenario: "buttons",
+        what: "an event's position commits with one step, and what it has done with the next",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::CLEARED_FIRST,
+        group: "device-events",
+        scenario: "buttons",
+        what: "an interrupt clears its flag before the event is stored",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::CLEARED_FIRST,
+        group: "device-events",
+        scenario: "buttons_interrupt",
+        what: "a button's interrupt clears its flag before the event is stored",
+        on: &["arm", "riscv", "msp430"],
+        both: true,
+    },
+    Bug {
+        number: crate::board::CONFIGURED_ONCE,
+        group: "device-radio",
+        scenario: "node",
+        what: "a radio is configured once, and not again after a cut",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::SENT_EARLY,
+        group: "device-radio",
+        scenario: "node",
+        what: "a packet leaves in the step that makes it, with a reading that is not committed",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
     Bug {
         number: crate::rtos::REGISTER_LOST,
         group: "rtos",

@@ -94,6 +94,12 @@ impl<'s, M: Mapped> Scene<'s, M> {
         self.mailbox.read_cell(cell::ARGUMENT)
     }
 
+    /// The devices on the bench.
+    #[inline(always)]
+    pub fn bench(&self) -> Bench<'s> {
+        Bench(self.mailbox)
+    }
+
     /// How many operations to do: `few`, or what the mailbox asks for.
     pub fn rounds(&self, few: u16) -> u16 {
         match self.mailbox.read_cell(cell::ROUNDS) {
@@ -194,6 +200,25 @@ impl<'s, M: Mapped> Scene<'s, M> {
         }
         let _ = error;
         self.fail(code, "an error")
+    }
+}
+
+/// The devices of the machine: the registers of [`abi::bench`]. Each access is one volatile access,
+/// and the compiler may move plain stores to either side of it.
+#[derive(Clone, Copy)]
+pub struct Bench<'s>(Handle<'s>);
+
+impl Bench<'_> {
+    /// Reads a register.
+    #[inline(always)]
+    pub fn read(&self, register: u16) -> u16 {
+        self.0.read_register(register)
+    }
+
+    /// Writes a register.
+    #[inline(always)]
+    pub fn write(&self, register: u16, value: u16) {
+        self.0.write_register(register, value)
     }
 }
 

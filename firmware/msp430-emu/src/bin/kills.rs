@@ -5,7 +5,7 @@
 
 use msp430_emu::{Board, Ended, Image, Random};
 use nvmem::InOrder16;
-use relume_suite::abi::{FINISHED, cell};
+use relume_suite::abi::{self, FINISHED, cell};
 use std::process::ExitCode;
 
 type Error = Box<dyn std::error::Error>;
@@ -83,6 +83,10 @@ fn run() -> Result<(), Error> {
                 // Its handler saves a heap: with a clock that is faster than that nothing else
                 // would ever run.
                 println!("{name}: interrupts are its subject: not killed");
+                continue;
+            }
+            if abi::needs_bench(group.name) {
+                println!("{name}: the board has no bench: not killed");
                 continue;
             }
             let mut o = o.clone();

@@ -37,6 +37,14 @@ reset:
     beq condition
     cmp r4, #11
     beq register
+    movw r7, #0
+    movt r7, #0x4003
+    cmp r4, #12
+    beq device
+    cmp r4, #13
+    beq sensor
+    cmp r4, #14
+    beq narrow
     b fail
 
 // A value and its copy, told apart by a third word that is stored first and cleared last: any cut is repaired.
@@ -153,6 +161,54 @@ register:
     adds r5, #1
     str r5, [r0]
     strh r5, [r1, #16]
+    b finish
+
+// A lamp is lit before the memory says so. The power has reset the port.
+device:
+    ldrh r5, [r7, #32]
+    cmp r5, #0
+    bne fail
+    ldrh r5, [r7, #34]
+    cmp r2, r5
+    blo fail
+    movs r5, #0xff
+    strh r5, [r7, #2]
+    movs r5, #1
+    strh r5, [r7]
+    str r5, [r0]
+    b finish
+
+// A conversion, which is waited for; its result is loaded in the middle of an if-then block.
+sensor:
+    movw r5, #2000
+    strh r5, [r7, #10]
+    movs r5, #3
+    strh r5, [r7, #12]
+    strh r5, [r7, #14]
+1:  ldrh r5, [r7, #14]
+    cmp r5, #0
+    bne 1b
+    movs r6, #0
+    cmp r5, #0
+    ittt eq
+    ldrheq r5, [r7, #16]
+    addeq r6, #1
+    addeq r6, #1
+    b 2f
+2:  cmp r5, #0
+    add r6, #1
+    cmp r6, #3
+    bne fail
+    movw r6, #2048
+    cmp r5, r6
+    bne fail
+    str r5, [r0]
+    b finish
+
+// Registers of devices are loaded whole.
+narrow:
+    ldrb r5, [r7]
+    str r5, [r0]
     b finish
 
 finish:

@@ -29,6 +29,12 @@ reset:
     jeq condition
     cmp #11, r8
     jeq register
+    cmp #12, r8
+    jeq device
+    cmp #13, r8
+    jeq sensor
+    cmp #14, r8
+    jeq narrow
     jmp fail
 
 right:
@@ -118,6 +124,33 @@ register:
     add #1, r9
     mov r9, 0(r4)
     mov r9, 16(r5)
+    jmp finish
+
+device:
+    cmp #0, &0x0f20
+    jne fail
+    cmp &0x0f22, r6
+    jlo fail
+    mov #0xff, &0x0f02
+    mov #1, &0x0f00
+    mov #1, 0(r4)
+    jmp finish
+
+sensor:
+    mov #2000, &0x0f0a
+    mov #3, &0x0f0c
+    mov #3, &0x0f0e
+1:  cmp #0, &0x0f0e
+    jne 1b
+    mov &0x0f10, r9
+    cmp #2048, r9
+    jne fail
+    mov r9, 0(r4)
+    jmp finish
+
+narrow:
+    mov.b &0x0f00, r9
+    mov r9, 0(r4)
     jmp finish
 
 finish:

@@ -29,6 +29,13 @@ reset:
     beq a4, a5, condition
     li a5, 11
     beq a4, a5, register
+    lui s2, 0x10002
+    li a5, 12
+    beq a4, a5, device
+    li a5, 13
+    beq a4, a5, sensor
+    li a5, 14
+    beq a4, a5, narrow
     j fail
 
 right:
@@ -122,6 +129,37 @@ register:
     addi a5, a5, 1
     sw a5, 0(s0)
     sh a5, 16(s1)
+    j finish
+
+device:
+    lhu a5, 32(s2)
+    bnez a5, fail
+    lhu a5, 34(s2)
+    bltu a2, a5, fail
+    li a5, 0xff
+    sh a5, 2(s2)
+    li a5, 1
+    sh a5, 0(s2)
+    sw a5, 0(s0)
+    j finish
+
+sensor:
+    li a5, 2000
+    sh a5, 10(s2)
+    li a5, 3
+    sh a5, 12(s2)
+    sh a5, 14(s2)
+1:  lhu a5, 14(s2)
+    bnez a5, 1b
+    lhu a5, 16(s2)
+    li a4, 2048
+    bne a5, a4, fail
+    sw a5, 0(s0)
+    j finish
+
+narrow:
+    lbu a5, 0(s2)
+    sw a5, 0(s0)
     j finish
 
 finish:

@@ -2,8 +2,9 @@
 
 use super::{Buffer, Isa};
 use crate::machine::{End, Fault, FaultKind, LATE, Registers, Traced};
-use crate::state::{Log, MAILBOX, NVM, When};
+use crate::state::{Access, Log, MAILBOX, NVM, When, register};
 use anyhow::{Result, anyhow};
+use relume_models::Bench;
 use relume_suite::abi::{self, cell};
 use unicorn_engine::{HookType, MemType, Prot, Unicorn, uc_error};
 
@@ -15,6 +16,8 @@ pub const NOWHERE: u64 = 0xFFFF_FFF0;
 /// What the hooks see and keep.
 pub struct Watch {
     log: Log,
+    /// The devices.
+    pub bench: Bench,
     end: Option<End>,
     limit: u64,
     /// Instructions of all blocks that have begun.
@@ -59,6 +62,7 @@ impl Watch {
         let map = I::MAP;
         Watch {
             log: Log::default(),
+            bench: Bench::new(),
             end: None,
             limit: 0,
             count: 0,
@@ -85,6 +89,24 @@ impl Watch {
             trace: None,
             traced: I::traced,
         }
+    }
+
+    /// When the instruction that runs has begun.
+    fn when(&self) -> When {
+        if !self.detail {
+            return When::default();
+        }
+        When {
+            instruction: self.before as u32,
+            pc: self.pc,
+            cycle: 0,
+        }
+    }
+
+    /// The timer's interrupt is a button's, if a program wants that.
+    pub fn press(&mut self) {
+        let when = self.when();
+        self.log.access(&mut self.bench, when, Bench::interrupt)
     }
 
     /// Whether it stops at every instruction.
@@ -182,6 +204,7 @@ impl Engine {
                     let elapse = w.elapse;
                     (0..came).for_each(|_| elapse(uc));
                     w = uc.get_data_mut();
+                    (0..came).for_each(|_| w.press());
                     let takes = late == 0 || came > 0;
                     if takes && before_limit && w.signals != 0 && take_pending(uc) {
                         return;
@@ -302,6 +325,21 @@ impl Engine {
                 .mem_map_ptr(at, buffer.len() as u64, may, buffer.pointer().cast())
         };
         done.map_err(error)
+    }
+
+    /// Maps the bench's registers.
+    ///
+    /// **Errors**: those of Unicorn.
+    pub fn map_bench(&mut self, at: u64) -> Result<()> {
+        let read = move |uc: &mut Unicorn<'_, Watch>, offset: u64, size: usize| {
+            device(uc, at, offset, size, Access::Load)
+        };
+        let write = move |uc: &mut Unicorn<'_, Watch>, offset: u64, size: usize, value: u64| {
+            device(uc, at, offset, size, Access::Store(value as u16));
+        };
+        self.uc
+            .mmio_map(at, PAGE as u64, Some(read), Some(write))
+            .map_err(error)
     }
 
     /// Runs from `start` until something ends it.
@@ -450,15 +488,7 @@ fn store(
         let _ = uc.emu_stop();
         return;
     }
-    let when = if w.detail {
-        When {
-            instruction: w.before as u32,
-            pc: w.pc,
-            cycle: 0,
-        }
-    } else {
-        When::default()
-    };
+    let when = w.when();
     let bytes = value.to_le_bytes();
     let unit = w.map.unit as usize;
     w.log
@@ -468,6 +498,33 @@ fn store(
         w.end = Some(End::Status(value as u16));
         let _ = uc.emu_stop();
     }
+}
+
+/// An access to the bench. What is loaded.
+fn device(uc: &mut Unicorn<'_, Watch>, page: u64, offset: u64, size: usize, access: Access) -> u64 {
+    let w = uc.get_data_mut();
+    if w.end.is_some() {
+        return 0;
+    }
+    let Some(n) = register(offset, size) else {
+        let kind = match access {
+            Access::Load => FaultKind::Load,
+            Access::Store(_) => FaultKind::Store,
+        };
+        w.fault(kind, (page + offset) as u32);
+        let _ = uc.emu_stop();
+        return 0;
+    };
+    let when = w.when();
+    let value = w.log.access(&mut w.bench, when, |bench| match access {
+        Access::Load => bench.read(n),
+        Access::Store(value) => {
+            bench.write(n, value);
+            0
+        }
+    });
+    (uc.get_data().settle)(uc);
+    value.into()
 }
 
 /// The instructions of a block, counted once.
