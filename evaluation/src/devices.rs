@@ -10,13 +10,14 @@ use xtask::run::{Step, cargo};
 const SCENARIOS: &str = "-costs/";
 
 /// Figure, and the sections of the rig: what the second one takes counts as none of it.
-const CALLS: [(&str, &str, Option<&str>); 6] = [
+const CALLS: [(&str, &str, Option<&str>); 7] = [
     ("bare", "bare", None),
     ("own_commit", "own", None),
     ("two_unit", "own_long", None),
     ("top_half", "top_half", None),
     ("staged", "staged", Some("step")),
     ("set", "step", Some("no_set")),
+    ("call_added", "own_stack", Some("own")),
 ];
 
 /// The drivers that the campaigns cut: of their programs' lock file.
@@ -116,6 +117,10 @@ fn cycles(costs: &Figures) -> Result<Figures> {
             ((own / bare - 1.0) * 100.0).round(),
         ),
         ("device.msp430.two_unit_cycles".to_owned(), of("own_long")?),
+        (
+            "device.msp430.call_cycles_added".to_owned(),
+            of("own_stack")? - own,
+        ),
         ("device.msp430.top_half_cycles".to_owned(), of("top_half")?),
     ]))
 }
@@ -128,7 +133,14 @@ mod tests {
     fn a_staged_context_without_its_step() {
         let mut costs = Figures::new();
         for name in [
-            "bare", "own", "own_long", "top_half", "staged", "step", "no_set",
+            "bare",
+            "own",
+            "own_long",
+            "own_stack",
+            "top_half",
+            "staged",
+            "step",
+            "no_set",
         ] {
             for (count, value) in [("instructions", 10.0), ("stores", 1.0)] {
                 costs.insert(format!("machine.arm.device_{name}.{count}"), value);

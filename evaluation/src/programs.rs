@@ -50,7 +50,7 @@ const INTOS: [Baseline; 11] = [
 ];
 
 /// Figure of a program, and what the rig calls it.
-const OF_PROGRAM: [(&str, &str); 12] = [
+const OF_PROGRAM: [(&str, &str); 13] = [
     ("instructions", "protected.instructions"),
     ("nvm_bytes", "protected.nvm_bytes"),
     ("open_instructions", "protected.open_instructions"),
@@ -63,6 +63,7 @@ const OF_PROGRAM: [(&str, &str); 12] = [
     ("cut_ratio", "cut_ratio"),
     ("cut_every", "cut_every"),
     ("boot_instructions", "boot_instructions"),
+    ("restart_instructions", "restart_instructions"),
 ];
 
 /// The programs that are killed in QEMU, on each machine so many times; the evaluation `rtos` kills
@@ -178,6 +179,7 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
         "ours, protected",
         "ratio",
         "longest boot with cuts, instructions",
+        "to the first store of a thread",
         "a cut each",
         "with cuts, over without",
     ];
@@ -199,6 +201,7 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
             others.figure(&key(b, "nvm_bytes")),
             ratio(of("nvm_bytes"), Some(b.nvm_bytes)),
             others.figure(&key(b, "boot_instructions")),
+            others.figure(&key(b, "restart_instructions")),
             others.figure(&key(b, "cut_every")),
             ratio(of("cut_ratio"), Some(1.0)),
         ];
@@ -212,6 +215,7 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
         none(),
         none(),
         mean("nvm_bytes"),
+        none(),
         none(),
         none(),
         mean("cuts"),

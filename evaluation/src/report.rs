@@ -52,7 +52,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
          end of the last: with protection, and on a kernel without, in the same memory\n  and in RAM. `open_instructions` and \
          `open_nvm_bytes` are what it takes to format the memory and\n  make the threads. `identical` is 1 if all builds, with \
          cuts too, find what a plain reference\n  finds. `cut_ratio` is what the program takes with a cut each `cut_every` \
-         instructions, the boots\n  included, over what it takes without. `boot_instructions` is the longest boot there.\n\
+         instructions, the boots\n  included, over what it takes without. `boot_instructions` is the longest boot there,\n  and `restart_instructions` the longest way from a reset to the first store of a thread.\n\
          - `geomean` is over the eleven programs: protected and unprotected over IntOS without\n  protection (`base`), protected \
          over unprotected (`own`), the bytes of the protected one over\n  those of IntOS without protection, and `cut_ratio`.\n  `mq.code` is the whole program with its constants, in bytes, at \
          `opt-level = \"s\"`.\n\

@@ -143,13 +143,19 @@ impl<'m, C: Plain + Copy, M: Model, F: HasVersions<M, C>> Stored<'m, C, M, F> {
     /// The context in this region, which holds a sound one.
     fn new(region: Region<'m, M>) -> Option<Self> {
         let medium = Versions::new(region)?;
-        let second = F::VERSIONS && medium.word() & 1 != 0;
-        let counts = Cell::new(if second {
+        let counts = Cell::new(Version::FIRST);
+        let stored = Stored { medium, counts };
+        stored.counts.set(stored.version());
+        Some(stored)
+    }
+
+    /// The version that the medium says counts.
+    fn version(&self) -> Version {
+        if F::VERSIONS && self.medium.word() & 1 != 0 {
             Version::SECOND
         } else {
             Version::FIRST
-        });
-        Some(Stored { medium, counts })
+        }
     }
 
     /// Commits another version, apart from any step.
@@ -240,6 +246,43 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
             self.stored.put_settled::<Alone>(value)
         }
         self.value = value;
+    }
+}
+
+/// Behind a restored checkpoint.
+impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
+    /// Commits the copy in RAM, which was restored together with what it says of the medium. The
+    /// medium may have a later context.
+    ///
+    /// **Power loss**: the medium's context, or that of the copy. **Cost**: as for `save`.
+    pub(crate) fn rewind(&mut self) {
+        if size_of::<C>() == 0 || planted!("nv-device/context-ahead-of-a-restore") {
+            return;
+        }
+        if !planted!("nv-device/version-of-a-restore-believed") {
+            self.stored.counts.set(self.stored.version());
+        }
+        self.save(self.value)
+    }
+
+    /// What a restored image says of the context: for tests, which restore no RAM.
+    #[cfg(feature = "instrument")]
+    #[doc(hidden)]
+    pub fn image(&self) -> (C, bool) {
+        (self.value, self.stored.counts.get() == Version::SECOND)
+    }
+
+    /// Restores what `image` has returned.
+    #[cfg(feature = "instrument")]
+    #[doc(hidden)]
+    pub fn restore_image(&mut self, (value, second): (C, bool)) {
+        self.value = value;
+        let counts = if second {
+            Version::SECOND
+        } else {
+            Version::FIRST
+        };
+        self.stored.counts.set(counts);
     }
 }
 

@@ -54,8 +54,8 @@ use nv_replay::nvmem::{Model, planted};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Device<'m, D: Restore, M> {
-    context: OwnContext<'m, D::Context, M>,
-    slot: Slot<D, D::Parts>,
+    pub(crate) context: OwnContext<'m, D::Context, M>,
+    pub(crate) slot: Slot<D, D::Parts>,
 }
 
 impl<'m, D: Restore, M: Model> Device<'m, D, M> {

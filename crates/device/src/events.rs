@@ -20,8 +20,8 @@
 
 use crate::context::{Resolver, StagedContext, wide};
 use crate::error::{CallError, Code};
-use crate::open::{Item, Numbers, sealed};
-use crate::set::{Joined, Key, Set};
+use crate::open::{Described, Item, Numbers, sealed};
+use crate::set::{Joined, Key, OfSet, Set};
 use core::cell::Cell;
 use core::convert::Infallible;
 use core::marker::PhantomData;
@@ -175,11 +175,11 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
     /// **Power loss**: happens with the step or not at all. **Cost**: when the step commits, two or
     /// three stores for all events and losses that it has taken. **Errors**:
     /// [`CallError::Forgotten`].
-    pub fn take<T>(
+    pub fn take<K: OfSet>(
         &self,
-        step: &Step<'_, '_, M, Set<T>>,
+        step: &Step<'_, '_, M, K>,
     ) -> Result<Option<Event>, CallError<Infallible>> {
-        self.enter_step(step.token())?;
+        self.enter_step(step.token().set())?;
         let mut handled = self.staged.get();
         let [number, _] = handled;
         if number == self.head.get() {
@@ -200,8 +200,8 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
     /// those that were in the ring then.
     ///
     /// **Power loss**, **Cost**, **Errors**: as for [`Events::take`]; no store if there were none.
-    pub fn lost<T>(&self, step: &Step<'_, '_, M, Set<T>>) -> Result<u8, CallError<Infallible>> {
-        self.enter_step(step.token())?;
+    pub fn lost<K: OfSet>(&self, step: &Step<'_, '_, M, K>) -> Result<u8, CallError<Infallible>> {
+        self.enter_step(step.token().set())?;
         let [position, told] = self.staged.get();
         let now = self.lost.get();
         let lost = now.wrapping_sub(told);
@@ -264,6 +264,7 @@ impl<const N: usize, M: Model> Item<M> for Ring<N> {
         + Events::<N, M>::LOSSES_BYTES
         + StagedContext::<Handled, M>::BYTES;
     const TYPE: u64 = type_hash::<Handled>("device events").rotate_left(N as u32);
+    const DESCRIBED: Described = Described::Ring(N);
 
     fn format<'m>(region: Region<'m, M>, (): ()) -> Option<Events<'m, N, M>> {
         let () = Events::<N, M>::CHECK;

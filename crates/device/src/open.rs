@@ -70,9 +70,56 @@ pub trait Item<M: Model>: sealed::Sealed {
     #[doc(hidden)]
     const TYPE: u64;
     #[doc(hidden)]
+    const DESCRIBED: Described;
+    #[doc(hidden)]
     fn format<'m>(region: Region<'m, M>, initial: Self::Initial) -> Option<Self::Open<'m>>;
     #[doc(hidden)]
     fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Option<Self::Open<'m>>;
+}
+
+/// What the superblock says of an item, for those who read the region without its types.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Described {
+    /// A context that commits by itself, of so many bytes.
+    Own(usize),
+    /// One that commits with a step.
+    Staged(usize),
+    /// Events of a ring with so many slots.
+    Ring(usize),
+    /// A context whose bytes have no room in a description.
+    Large,
+}
+
+impl Described {
+    /// The bits of a number of bytes. All are 1: there are more.
+    const BITS: u32 = 14;
+    const LARGE: usize = (1 << Self::BITS) - 1;
+
+    const fn bits(self) -> u32 {
+        let (kind, n) = match self {
+            Described::Own(n) => (1, n),
+            Described::Staged(n) => (2, n),
+            Described::Ring(n) => (3, n),
+            Described::Large => (1, Self::LARGE),
+        };
+        let n = if n < Self::LARGE { n } else { Self::LARGE };
+        kind << Self::BITS | n as u32
+    }
+
+    /// The description of an item; `None` behind the last one.
+    pub(crate) fn of(params: &[u32; 8], index: usize) -> Option<Self> {
+        let at = DESCRIPTIONS.start + index / 2;
+        let bits = params.get(at)? >> (16 * (index % 2)) & 0xFFFF;
+        let n = bits as usize & Self::LARGE;
+        match bits >> Self::BITS {
+            0 => None,
+            _ if n == Self::LARGE => Some(Described::Large),
+            1 => Some(Described::Own(n)),
+            2 => Some(Described::Staged(n)),
+            _ => Some(Described::Ring(n)),
+        }
+    }
 }
 
 /// What recovery knows of the program's steps.
@@ -94,6 +141,7 @@ impl<C: Plain + Copy, M: Model> Item<M> for Own<C> {
     } else {
         "device context, own"
     });
+    const DESCRIBED: Described = Described::Own(size_of::<C>());
     fn format<'m>(region: Region<'m, M>, initial: C) -> Option<Self::Open<'m>> {
         OwnContext::format(region, initial)
     }
@@ -112,6 +160,7 @@ impl<C: Plain + Copy, M: Model> Item<M> for Staged<C> {
     } else {
         "device context, staged"
     });
+    const DESCRIBED: Described = Described::Staged(size_of::<C>());
     fn format<'m>(region: Region<'m, M>, initial: C) -> Option<Self::Open<'m>> {
         StagedContext::format(region, initial)
     }
@@ -130,6 +179,9 @@ pub trait Items<M: Model>: sealed::Sealed {
     const BYTES: usize;
     #[doc(hidden)]
     const TYPE: u64;
+    /// Descriptions of the items, for the superblock.
+    #[doc(hidden)]
+    const DESCRIBED: [u32; 4];
     #[doc(hidden)]
     fn format<'m>(
         region: Region<'m, M>,
@@ -155,6 +207,11 @@ macro_rules! items {
                 let hash = 0;
                 $(let hash = add(hash, $t::TYPE);)+
                 hash
+            };
+            const DESCRIBED: [u32; 4] = {
+                let mut described = [0; 4];
+                $(described[$i / 2] |= $t::DESCRIBED.bits() << (16 * ($i % 2));)+
+                described
             };
             fn format<'m>(
                 region: Region<'m, M>,
@@ -203,9 +260,14 @@ pub const fn bytes<T: Items<M>, M: Model>() -> usize {
     Superblock::BYTES + T::BYTES
 }
 
-/// The parameters of the superblock: bytes of a unit, and bits of the program's numbers.
-const UNIT: usize = 0;
+/// The superblock's kind, and the format's version.
+pub(crate) const KIND: [u8; 4] = *b"DEVC";
+pub(crate) const VERSION: u16 = 1;
+/// Its parameters: bytes of a unit, bits of the program's numbers, and descriptions of the items,
+/// two in each.
+pub(crate) const UNIT: usize = 0;
 const BITS: usize = 1;
+pub(crate) const DESCRIPTIONS: core::ops::Range<usize> = 2..6;
 
 /// Opens the contexts of a program's devices, and its event rings, in a region of their own.
 /// Formats a blank region with the `initial` values, or recovers a used one: what steps have staged
@@ -239,9 +301,12 @@ pub fn open<'m, T: Items<M>, M: Model>(
     let mut params = [0; 8];
     params[UNIT] = M::Unit::BYTES as u32;
     params[BITS] = bits.into();
+    for (param, described) in params.iter_mut().skip(DESCRIPTIONS.start).zip(T::DESCRIBED) {
+        *param = described;
+    }
     let mine = Superblock {
-        kind: *b"DEVC",
-        version: 1,
+        kind: KIND,
+        version: VERSION,
         fingerprint: T::TYPE,
         params,
     };

@@ -46,7 +46,9 @@ use nv_replay::{Commit, Committed, Error, Token};
 /// ```
 pub trait Devices {
     /// The devices, the same ones each time: a reference to one [`StagedDevice`], to [`Events`], or
-    /// a tuple of up to 8 of these, or of tuples. They follow their contexts in this order.
+    /// a tuple of up to 8 of these, or of tuples. They follow their contexts in this order, and
+    /// after an undone step those that have acted are built again in this order: a supply comes
+    /// before what it feeds.
     ///
     /// A step that uses one that is left out here fails with [`Code::Forgotten`].
     ///
@@ -267,8 +269,10 @@ macro_rules! one_member {
 one_member!(&J where J: Joined);
 one_member!(Within<J, F> where J: Joined, F: Fn(&mut dyn FnMut(&J)));
 
+/// Implements [`Members`] for a tuple. The second list is the first one from its end: for planted
+/// bugs.
 macro_rules! members {
-    ($($t:ident $v:ident $u:ident),+) => {
+    ($($t:ident $v:ident $u:ident),+; $($last:ident $of_last:ident),+) => {
         impl<$($t: Members),+> sealed::Sealed for ($($t,)+) {}
         impl<$($t: Members),+> Members for ($($t,)+) {
             type Used = ($($t::Used,)+);
@@ -294,6 +298,9 @@ macro_rules! members {
             #[inline(always)]
             fn finish(&self, ($($u,)+): Self::Used) {
                 let ($($v,)+) = self;
+                if planted!("nv-device/followed-from-the-last") {
+                    return ($($last.finish($of_last),)+).0;
+                }
                 $($v.finish($u);)+
             }
             fn fall_behind(&self) {
@@ -306,19 +313,28 @@ macro_rules! members {
             }
             fn undone(&self) {
                 let ($($v,)+) = self;
+                if planted!("nv-device/restored-from-the-last") {
+                    return ($($last.undone(),)+).0;
+                }
                 $($v.undone();)+
             }
         }
     };
 }
-members!(A a ua);
-members!(A a ua, B b ub);
-members!(A a ua, B b ub, C c uc);
-members!(A a ua, B b ub, C c uc, D d ud);
-members!(A a ua, B b ub, C c uc, D d ud, E e ue);
-members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf);
-members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug);
-members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug, H h uh);
+members!(A a ua; a ua);
+members!(A a ua, B b ub; b ub, a ua);
+members!(A a ua, B b ub, C c uc; c uc, b ub, a ua);
+members!(A a ua, B b ub, C c uc, D d ud; d ud, c uc, b ub, a ua);
+members!(A a ua, B b ub, C c uc, D d ud, E e ue; e ue, d ud, c uc, b ub, a ua);
+members!(A a ua, B b ub, C c uc, D d ud, E e ue, F f uf; f uf, e ue, d ud, c uc, b ub, a ua);
+members!(
+    A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug;
+    g ug, f uf, e ue, d ud, c uc, b ub, a ua
+);
+members!(
+    A a ua, B b ub, C c uc, D d ud, E e ue, F f uf, G g ug, H h uh;
+    h uh, g ug, f uf, e ue, d ud, c uc, b ub, a ua
+);
 
 /// A commit of devices that has begun. If this is dropped, it has failed, or a driver has unwound.
 struct Joining<L: Members> {
@@ -344,6 +360,31 @@ impl<L: Members> Drop for Joining<L> {
 pub struct Set<T> {
     devices: T,
     key: Key,
+    /// The thread of a kernel whose steps it takes part in.
+    #[cfg(feature = "rtos")]
+    pub(crate) thread: Option<u8>,
+}
+
+/// The token of a step that uses devices: a [`Set`], or that of a kernel's step with one. What
+/// changes a device takes such a step.
+#[diagnostic::on_unimplemented(
+    message = "a step with the token `{Self}` uses no devices",
+    label = "not a step with devices",
+    note = "run the step with `step_with(&set, …)`, where `set` is the `Set` with the device"
+)]
+pub trait OfSet {
+    /// The devices of the set.
+    type Devices;
+    #[doc(hidden)]
+    fn set(&self) -> &Set<Self::Devices>;
+}
+
+impl<T> OfSet for Set<T> {
+    type Devices = T;
+    #[inline(always)]
+    fn set(&self) -> &Set<T> {
+        self
+    }
 }
 
 impl<T: Devices> Set<T> {
@@ -351,7 +392,42 @@ impl<T: Devices> Set<T> {
     pub fn new(devices: T) -> Self {
         let mut key = Key::EMPTY;
         devices.list().enter(&mut key);
-        Set { devices, key }
+        Set {
+            devices,
+            key,
+            #[cfg(feature = "rtos")]
+            thread: None,
+        }
+    }
+
+    /// Stages the devices of a step, commits it with `store`, and has them follow. **Errors**: as
+    /// for [`Token::join`], and that of `store`.
+    #[inline(always)]
+    pub(crate) fn join_by<'c, M: Model>(
+        &self,
+        commit: Commit<'c, M>,
+        store: impl FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
+    ) -> Result<Committed<'c>, Error> {
+        let list = self.devices.list();
+        let used = list.used();
+        if planted!("nv-device/output-before-commit") {
+            list.show();
+        }
+        let number = commit.number();
+        let stored = false;
+        let mut joining = Joining { list, used, stored };
+        let staged = joining.list.stage(used, number);
+        staged.map_err(|code| Error::Aborted(code as u16))?;
+        let done = store(commit)?;
+        joining.stored = true;
+        joining.list.finish(used);
+        core::mem::forget(joining);
+        Ok(done)
+    }
+
+    /// The step is undone.
+    pub(crate) fn step_undone(&self) {
+        self.devices.list().undone()
     }
 }
 
@@ -373,24 +449,10 @@ impl<T> Deref for Set<T> {
 impl<T: Devices, M: Model> Token<M> for Set<T> {
     #[inline(always)]
     fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
-        let list = self.devices.list();
-        let used = list.used();
-        if planted!("nv-device/output-before-commit") {
-            list.show();
-        }
-        let number = commit.number();
-        let stored = false;
-        let mut joining = Joining { list, used, stored };
-        let staged = joining.list.stage(used, number);
-        staged.map_err(|code| Error::Aborted(code as u16))?;
-        let done = commit.store();
-        joining.stored = true;
-        joining.list.finish(used);
-        core::mem::forget(joining);
-        Ok(done)
+        self.join_by(commit, |commit| Ok(commit.store()))
     }
 
     fn undone(&self) {
-        self.devices.list().undone()
+        self.step_undone()
     }
 }

@@ -4,7 +4,7 @@ use crate::context::StagedContext;
 use crate::device::keyed;
 use crate::error::{CallError, Code};
 use crate::restore::{Call, Keyed, Once, Restore};
-use crate::set::{Joined, Key, Set};
+use crate::set::{Joined, Key, OfSet, Set};
 use crate::slot::Slot;
 use core::cell::Cell;
 use nv_replay::Step;
@@ -126,12 +126,12 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     /// store if the context is one byte and units have 32 bits, else one for each unit and one; and
     /// one that settles it. **Errors**: [`CallError::Busy`], [`CallError::Forgotten`].
     #[inline(always)]
-    pub fn change<T>(
+    pub fn change<K: OfSet>(
         &self,
-        step: &Step<'_, '_, M, Set<T>>,
+        step: &Step<'_, '_, M, K>,
         change: impl FnOnce(&mut D::Context),
     ) -> Result<(), CallError<D::Error>> {
-        let set = step.token();
+        let set = step.token().set();
         self.enter_step(set)?;
         let mut context = self.staged.get();
         change(&mut context);
@@ -149,12 +149,12 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     /// error, and if `body` unwinds, the driver is taken out and built again from its committed
     /// context.
     #[inline(always)]
-    pub fn at_least_once<T, O>(
+    pub fn at_least_once<K: OfSet, O>(
         &self,
-        step: &Step<'_, '_, M, Set<T>>,
+        step: &Step<'_, '_, M, K>,
         body: impl FnOnce(&mut Call<'_, D, D::Context>) -> Result<O, D::Error>,
     ) -> Result<O, CallError<D::Error>> {
-        let set = step.token();
+        let set = step.token().set();
         self.enter_step(set)?;
         let (o, changed) = self.run(self.staged.get(), body)?;
         if let Some(context) = changed {
@@ -173,15 +173,15 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     /// **Power loss**: the step runs again, and asks again. **Cost**, **Errors**: as for
     /// [`StagedDevice::at_least_once`]; [`CallError::SecondOnce`].
     #[inline(always)]
-    pub fn once<T, O>(
+    pub fn once<K: OfSet, O>(
         &self,
-        step: &Step<'_, '_, M, Set<T>>,
+        step: &Step<'_, '_, M, K>,
         body: impl FnOnce(&mut Call<'_, D, D::Context>, D::Key) -> Result<O, D::Error>,
     ) -> Result<Once<O>, CallError<D::Error>>
     where
         D: Keyed,
     {
-        let set = step.token();
+        let set = step.token().set();
         self.enter_step(set)?;
         if self.slot.marks() & ONCE != 0 && !planted!("nv-device/two-once-in-a-step") {
             return Err(CallError::SecondOnce);

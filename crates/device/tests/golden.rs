@@ -82,3 +82,77 @@ fn units_of_2() {
         expected
     );
 }
+
+/// What `inspect` prints of these images, with what is in doubt.
+mod printed {
+    use super::*;
+    use nv_device::inspect;
+
+    fn bytes(words: Vec<core::mem::MaybeUninit<u64>>) -> Vec<u8> {
+        // SAFETY: a formatted region of plain values without padding.
+        let words = words.iter().map(|w| unsafe { w.assume_init() });
+        words.flat_map(u64::to_le_bytes).collect()
+    }
+
+    fn superblock(bytes: &[u8]) -> Superblock {
+        let (copies, _) = bytes.as_chunks::<{ Superblock::COPY_BYTES }>();
+        let stored = copies.iter().take(2).filter_map(Superblock::decode);
+        let newest = stored.max_by_key(|s| s.sequence);
+        newest.expect("a superblock").superblock
+    }
+
+    fn print(bytes: &[u8]) -> String {
+        let sb = superblock(bytes);
+        assert!(inspect::is_contexts(&sb));
+        let mut out = String::new();
+        inspect::contexts(&sb, bytes, &mut out).expect("a string");
+        out
+    }
+
+    #[test]
+    fn with_what_is_in_doubt() {
+        let expected = "\
+device contexts, units of UNIT bytes
+  item 0: own context, 1 B: 03
+  item 1: own context, 8 B: 08 00 00 00 01 00 00 00
+  item 2: staged context, 1 B: 01, then 00 by the step of number 1
+  item 3: staged context, 8 B: 07 00 00 00 01 00 00 00, then 09 00 00 00 01 00 00 00 by the step \
+of number 1
+  item 4: events of a ring of 4
+    slot 0: number 0, 17
+    slot 1: number 1, 34
+    slot 2: number 2, 51
+    slot 3: number 3, 68
+    lost: 1
+    position, and losses that were told: 00 00, then 01 01 by the step of number 1
+";
+        let of = |unit| expected.replace("UNIT", unit);
+        assert_eq!(print(&bytes(wide::image())), of("4"));
+        assert_eq!(print(&bytes(narrow::image())), of("2"));
+    }
+
+    /// Any bytes behind the superblock, and any parameters: it prints something.
+    #[test]
+    fn of_any_bytes() {
+        let image = bytes(wide::image());
+        let sb = superblock(&image);
+        let mut out = String::new();
+        for at in 0..image.len() {
+            for value in [0, 0xFF, image[at] ^ 1] {
+                let mut bytes = image.clone();
+                bytes[at] = value;
+                for len in [at, image.len()] {
+                    let printed = inspect::contexts(&sb, &bytes[..len], &mut out);
+                    assert!(printed.is_ok());
+                }
+            }
+        }
+        for param in 0..8 {
+            for value in [0, 1, u32::MAX, 0x7FFF_7FFF, 0xFFFE_FFFE] {
+                let mut sb = sb;
+                sb.params[param] = value;
+                assert!(inspect::contexts(&sb, &image, &mut out).is_ok());
+            }
+        }
+    }
+}

@@ -58,4 +58,4 @@ pub use threads::{
     Member, MirroredThread, Place, PlacesOf, Scanned, Thread, ThreadRoots, Threads,
     last_committed_of,
 };
-pub use token::Token;
+pub use token::{HasInner, Token};

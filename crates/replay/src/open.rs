@@ -416,6 +416,19 @@ where
         self.pool.restarted().map_err(OpenError::Pool)
     }
 
+    /// Like [`restart`](Self::restart), where the runtime is made.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn restarted(
+        mut self,
+        n: u16,
+        found: &ScanResult,
+        version: u16,
+    ) -> Result<Self, OpenError> {
+        self.restart(n, found, version)?;
+        Ok(self)
+    }
+
     /// Copies the first `n` records to the other area and begins a new run of the program behind
     /// them.
     ///
@@ -479,7 +492,8 @@ where
     /// Ends the replay, once, when the program has passed all records.
     #[cold]
     #[inline(never)]
-    pub(crate) fn check_live(&mut self) {
+    #[doc(hidden)]
+    pub fn check_live(&mut self) {
         let mut f = self.cursor;
         if f.at <= f.end + Table::<M>::UNIT && planted!("nv-replay/live-one-record-early") {
             f.at = f.end;

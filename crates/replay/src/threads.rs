@@ -452,10 +452,31 @@ where
     /// Opens the region: the second half of [`Threads::open`], with its **Power loss**, **Cost**
     /// and **Errors**. Reads neither the superblock nor, unless it formats or migrates, the tables
     /// again.
+    #[inline(always)]
     pub fn open<F>(self, init: F) -> Result<Threads<'m, T, M>, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<T::Init<'p>, pmem_tx::Error>,
     {
+        let mut place = MaybeUninit::uninit();
+        self.open_in(&mut place, init)?;
+        // SAFETY: invariant "Open in its place": `open_in` has written every field, and nothing
+        // else refers to `place`.
+        Ok(unsafe { place.assume_init() })
+    }
+
+    /// Like [`Scanned::open`], but constructs the threads in `place`: a boot moves nothing.
+    /// **Errors**: as there.
+    #[inline(always)]
+    pub fn open_in<'p, F>(
+        self,
+        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
+        init: F,
+    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
+    {
+        // The pool, the largest field, is opened in place; the other fields are small.
+        let at = place.as_mut_ptr();
         let Scanned {
             mut region,
             geo,
@@ -472,7 +493,10 @@ where
         // `geometry` has checked. The pool leaves the bytes of a superblock unused, and the tables
         // end there. The region is given back only when the pool is gone.
         let pool_region = unsafe { region.tail(before_pool) };
-        let (mut storage, params) = (MaybeUninit::uninit(), sb.params);
+        // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
+        // Nothing reads it before it is written.
+        let pool: &mut MaybeUninit<Pool<'m, T, M>> = unsafe { &mut *(&raw mut (*at).pool).cast() };
+        let params = sb.params;
         let resolve = || {
             if blank {
                 superblock::begin(&mut region, &sb);
@@ -494,7 +518,7 @@ where
             Ok::<_, OpenError>((move |n: usize| committed.get(n).copied().unwrap_or(0), ()))
         };
         let mounted =
-            Pool::<T, M>::mount_embedded(&mut storage, pool_region, &params, !blank, resolve, init);
+            Pool::<T, M>::mount_embedded(pool, pool_region, &params, !blank, resolve, init);
         if let Err(error) = mounted {
             return Err(OpenFailure {
                 error: error.beside(before_pool),
@@ -505,15 +529,15 @@ where
             // The pool is formatted too.
             superblock::replace(&mut region, &sb);
         }
-        Ok(Threads {
-            // SAFETY: invariant "A pool is whole before it is one": `mount_embedded` has succeeded,
-            // and nothing else uses it.
-            pool: unsafe { storage.assume_init() },
-            region,
-            geo,
-            with_records: numbers.with_records,
-            replaying: Cell::new(0),
-            shared: false,
+        // SAFETY: invariant "Open in its place": inside `place`. `mount_embedded` has succeeded, so
+        // the pool is whole; the other fields are written here.
+        Ok(unsafe {
+            (&raw mut (*at).region).write(region);
+            (&raw mut (*at).geo).write(geo);
+            (&raw mut (*at).with_records).write(numbers.with_records);
+            (&raw mut (*at).replaying).write(Cell::new(0));
+            (&raw mut (*at).shared).write(false);
+            place.assume_init_mut()
         })
     }
 }
@@ -605,6 +629,21 @@ where
             numbers,
             _t: PhantomData,
         })
+    }
+
+    /// The sequence number of a thread's last committed transaction; 0 for a thread that there is
+    /// not. For what the program stages with numbers of that thread, and opens by itself: see
+    /// [`Token`](crate::Token). To be called before the threads' places are handed out, which the
+    /// borrow sees to.
+    ///
+    /// **Power loss**: writes nothing. **Cost**: reads the headers of the thread's records.
+    /// **Errors**: the table is damaged.
+    pub fn last_committed(&self, thread: usize) -> Result<u32, OpenError> {
+        if thread >= Self::COUNT.tables {
+            return Ok(0);
+        }
+        let found = table_of(&self.region, &self.geo, thread).scan(&mut |_, _| {});
+        Ok(found.map_err(OpenError::Damaged)?.committed)
     }
 
     /// Like [`Threads::open`], and converts a region whose roots are an `Old` to one whose roots
@@ -794,6 +833,21 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<Thread<'c, R, M, E>, OpenError> {
+        let mut rt = self.prepare(options, env)?;
+        rt.check_live();
+        Ok(rt)
+    }
+
+    /// [`Place::open_with`] without its last part, which is `Replay::check_live`: for a caller that
+    /// moves the runtime to where it stays. Until then nothing has borrowed it, so the compiler
+    /// makes it there at once.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn prepare<E: Outlet>(
+        self,
+        options: Options<'_>,
+        env: E,
+    ) -> Result<Thread<'c, R, M, E>, OpenError> {
         self.open_by(options, env, |member, _, _| member)
     }
 
@@ -812,9 +866,11 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<MirroredThread<'c, R, S, M, E>, OpenError> {
-        self.open_by(options, env, |member, before, len| {
+        let mut rt = self.open_by(options, env, |member, before, len| {
             Mirrored::new(member, saver, before, len)
-        })
+        })?;
+        rt.check_live();
+        Ok(rt)
     }
 
     /// Like [`Place::open_mirrored`], for a medium with an async driver: see
@@ -827,9 +883,11 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<AsyncMirroredThread<'c, R, S, M, E>, OpenError> {
-        self.open_by(options, env, |member, before, len| {
+        let mut rt = self.open_by(options, env, |member, before, len| {
             AsyncMirrored::new(member, saver, before, len)
-        })
+        })?;
+        rt.check_live();
+        Ok(rt)
     }
 
     /// Drops the records of this place: its next run begins without them. Its root stays, and so do
@@ -854,7 +912,7 @@ where
             ..Options::default()
         };
         let nobody: AnyOutlet<'c> = None;
-        let rt = self.open_by(options, nobody, |member, _, _| member)?;
+        let rt = self.open_with(options, nobody)?;
         Ok(Place {
             table: rt.table,
             member: rt.pool,
@@ -864,7 +922,7 @@ where
     }
 
     /// Opens with the pool that `access` makes of the member, the bytes of the region before its
-    /// pool, and those of all.
+    /// pool, and those of all. The caller then calls [`Replay::check_live`].
     #[inline(always)]
     fn open_by<E: Outlet, P: PoolAccess<R, M>>(
         self,
@@ -905,7 +963,7 @@ where
         if planted!("nv-replay/place-forgets-what-waits") {
             resend = None;
         }
-        let mut rt = Replay {
+        let rt = Replay {
             table,
             cursor: found.cursor,
             live: false,
@@ -920,13 +978,12 @@ where
             resend,
             _root: PhantomData,
         };
-        if let Some(n) = keep {
+        match keep {
             // It ends with the fence of the run's start word. So the old records are gone for good
             // before this thread, or another one that is the last to replay, frees their objects.
-            rt.restart(n, &found, version)?;
+            Some(n) => rt.restarted(n, &found, version),
+            None => Ok(rt),
         }
-        rt.check_live();
-        Ok(rt)
     }
 }
 

@@ -119,6 +119,31 @@ impl<M, K> Step<'_, '_, M, K> {
     }
 }
 
+/// A [`Token`] that joins a step together with another one, its inner one: the devices of a program
+/// and its kernel.
+///
+/// Who implements it promises that its [`join`](Token::join) and its [`undone`](Token::undone) call
+/// those of the inner token, the one that is told here. A step whose inner token is not joined
+/// keeps what the body has done with that.
+pub trait HasInner {
+    /// The other one.
+    type Inner;
+    /// The other one.
+    fn inner(&self) -> &Self::Inner;
+}
+
+impl<'p, M, K: HasInner> Step<'_, 'p, M, K> {
+    /// The same step with its inner token, for calls that take that one.
+    pub fn inner(&self) -> Step<'_, 'p, M, K::Inner> {
+        Step {
+            tx: self.tx,
+            table: self.table,
+            queue: self.queue,
+            token: self.token.inner(),
+        }
+    }
+}
+
 impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, E, P>
 where
     M::Unit: Width,

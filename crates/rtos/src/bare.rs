@@ -279,7 +279,7 @@ impl<'s, const T: usize, const N: usize> Spawn<'s> for Bare<'s, T, N> {
 }
 
 /// Moves a body to the top of its stack, and makes what the first switch to it takes. Where that
-/// begins.
+/// begins. The other registers hold anything then.
 fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) -> usize {
     const {
         assert!(
@@ -301,7 +301,6 @@ fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) ->
         let at = stack.0.as_mut_ptr().cast::<u8>().add(N - length);
         at.cast::<F>().write(body);
         let frame = at.cast::<usize>().sub(core_of::FRAME);
-        frame.write_bytes(0, core_of::FRAME);
         for (word, value) in core_of::frame(at as usize, begin::<F> as *const () as usize) {
             frame.add(word).write(value);
         }

@@ -62,7 +62,7 @@ pub(crate) const FRAME: usize = 17;
 const TO_THREAD: usize = 0xFFFF_FFFD;
 const THUMB: usize = 1 << 24;
 
-/// Those that are not 0, for a function with an argument.
+/// Those that count, for a function with an argument.
 pub(crate) fn frame(argument: usize, begin: usize) -> [(usize, usize); 4] {
     [(8, TO_THREAD), (9, argument), (15, begin), (16, THUMB)]
 }

@@ -31,6 +31,7 @@ use crate::section::InSection;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
+use core::mem::MaybeUninit;
 use nv_replay::nvmem::LayoutMismatch;
 use nv_replay::nvmem::superblock::{self, Difference, State as Found, Superblock};
 use nv_replay::nvmem::tagged::{Stamp, TagError};
@@ -428,9 +429,17 @@ impl<S: System> State<'_, S> {
     }
 
     /// Stores who holds the mutexes of a thread, before the thread commits anything under them.
+    #[inline(always)]
+    fn store_owners(&mut self, t: usize) -> Result<(), TagError> {
+        if kinds::<S>(Kind::Mutex) == 0 {
+            return Ok(());
+        }
+        self.store_held(t)
+    }
+
     #[cold]
     #[inline(never)]
-    fn store_owners(&mut self, t: usize) -> Result<(), TagError> {
+    fn store_held(&mut self, t: usize) -> Result<(), TagError> {
         let mine = t as u8 + 1;
         let mut next = 0;
         while let Some(object) = self.control(t).holds().get(next).copied() {
@@ -448,16 +457,22 @@ impl<S: System> State<'_, S> {
     }
 
     /// A thread is live: what it does not hold of the mutexes that it owned at the boot is free.
+    #[inline(always)]
     pub fn give_back(&mut self, t: usize) {
-        if planted!("nv-rtos/owner-stays-holder") {
-            return;
+        if kinds::<S>(Kind::Mutex) > 0 && !planted!("nv-rtos/owner-stays-holder") {
+            self.give_back_owned(t);
         }
+    }
+
+    #[inline(never)]
+    fn give_back_owned(&mut self, t: usize) {
         for object in 0..S::OBJECTS.len() as u8 {
-            let holds = self.control(t).hold(object).is_some();
-            if let Some(o) = self.object(object)
-                && o.kind == Kind::Mutex
-                && usize::from(o.taken) == t + 1
-                && !holds
+            let mine = self
+                .object(object)
+                .is_some_and(|o| o.kind == Kind::Mutex && usize::from(o.taken) == t + 1);
+            if mine
+                && self.control(t).hold(object).is_none()
+                && let Some(o) = self.object(object)
             {
                 o.taken = 0;
                 self.wake(object);
@@ -762,16 +777,21 @@ impl<S: System> State<'_, S> {
             }
             self.put_back(object, slot);
         }
-        let last = self.object(object).map_or(NO_SLOT, |o| o.last);
-        let newest = self.slots(object).find(|(slot, _)| *slot == last);
-        let mut next = newest.map_or(0, |(_, s)| s.state.wrapping_add(1) % TICKETS);
-        if planted!("nv-rtos/tickets-begin-anew") {
-            next = 0;
+        let (_, objects, slots) = self.ram.parts();
+        let Some(o) = objects.get_mut(usize::from(object)) else {
+            return Ok(());
+        };
+        let ticket = |slot: u8| {
+            let s = slots.get(usize::from(spec.word) + usize::from(slot));
+            s.map_or(0, |s| s.state % TICKETS)
+        };
+        // As `may_send` finds it when no slot is reserved.
+        let mut oldest = 0;
+        if o.last != NO_SLOT && !planted!("nv-rtos/tickets-begin-anew") {
+            o.state = (ticket(o.last) + 1) % TICKETS;
+            oldest = o.state.wrapping_sub(ticket(o.first)) % TICKETS;
         }
-        if let Some(o) = self.object(object) {
-            o.state = next;
-        }
-        self.may_send(object);
+        o.sends = (TICKETS / 2).saturating_sub(oldest);
         Ok(())
     }
 }
@@ -821,10 +841,28 @@ impl<'m, S: System> Kernel<'m, S> {
         + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
     /// Opens the kernel's part of the region. `numbers` are those of the threads' last commits.
-    pub(crate) fn open(
-        mut region: Region<'m, S::Model>,
+    pub(crate) fn open(region: Region<'m, S::Model>, numbers: &[u32]) -> Result<Self, OpenError> {
+        let mut kernel = Self::recover(region, numbers)?;
+        kernel.load(numbers)?;
+        Ok(kernel)
+    }
+
+    /// The same, in `place`. Nothing borrows the kernel before it is there, so the compiler moves
+    /// nothing.
+    #[inline(always)]
+    pub(crate) fn open_in<'p>(
+        place: &'p mut MaybeUninit<Self>,
+        region: Region<'m, S::Model>,
         numbers: &[u32],
-    ) -> Result<Self, OpenError> {
+    ) -> Result<&'p mut Self, OpenError> {
+        let kernel = place.write(Self::recover(region, numbers)?);
+        kernel.load(numbers)?;
+        Ok(kernel)
+    }
+
+    /// Formats or recovers the kernel's words.
+    #[inline(always)]
+    fn recover(mut region: Region<'m, S::Model>, numbers: &[u32]) -> Result<Self, OpenError> {
         let mut params = [0; 8];
         params[param::SEQ_BITS] = S::TABLE.seq_bits.into();
         params[param::WORDS] = tags::all::<S>().into();
@@ -877,13 +915,20 @@ impl<'m, S: System> Kernel<'m, S> {
             store = Store::recover(rest, last)?;
         }
         let time = store.time()?;
-        let mut state = State {
-            store,
-            ram: S::Ram::NEW,
-            schedule: Schedule::NEW,
-            base: time,
-            stored: time,
-        };
+        Ok(Kernel {
+            state: InSection::new(State {
+                store,
+                ram: S::Ram::NEW,
+                schedule: Schedule::NEW,
+                base: time,
+                stored: time,
+            }),
+        })
+    }
+
+    /// Makes the RAM from the words.
+    fn load(&mut self, numbers: &[u32]) -> Result<(), TagError> {
+        let state = self.state.get_mut();
         state.load()?;
         for (t, spec) in S::THREADS.iter().enumerate() {
             let lower = |p: u8| S::THREADS.iter().any(|s| s.priority == p);
@@ -896,9 +941,7 @@ impl<'m, S: System> Kernel<'m, S> {
             }
         }
         state.stop_aborted();
-        Ok(Kernel {
-            state: InSection::new(state),
-        })
+        Ok(())
     }
 
     /// Runs `f` in a critical section.

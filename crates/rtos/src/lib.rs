@@ -28,6 +28,7 @@ mod error;
 #[allow(unsafe_code)]
 pub mod host;
 pub mod inspect;
+mod joined;
 mod kernel;
 mod locks;
 #[cfg(all(feature = "msp430", target_arch = "msp430"))]
@@ -68,9 +69,11 @@ mod tags;
 mod thread;
 mod timers;
 mod turns;
+mod wakes;
 
 pub use energy::{Idle, energy};
 pub use error::{OpenError, code};
+pub use joined::{Joiner, With};
 pub use kernel::{Isr, Kernel, Sys};
 pub use locks::Locks;
 pub use notify::{wait_notification, wait_notification_timeout};
@@ -83,10 +86,11 @@ pub use places::{Alive, Always, Made, Places};
 pub use port::Event;
 pub use port::{Port, Runs, Spawn};
 pub use spawn::Reserved;
-pub use system::{Changes, Notifies, Parks, System, ThreadControl, ThreadId, ThreadSpec};
+pub use system::{Changes, Notifies, Parks, Room, System, ThreadControl, ThreadId, ThreadSpec};
 pub use thread::{Guard, Thread};
 pub use timers::{Timer, TimerId, expired};
 pub use turns::{Turn, TurnWith};
+pub use wakes::{wait_until, wait_until_timeout};
 
 #[cfg(feature = "host")]
 extern crate std;
@@ -107,8 +111,10 @@ pub mod __private {
     pub use crate::ram::{Memory, Ram};
     pub use crate::shared::{In, KeyCell, Shares};
     pub use crate::spawn::{PlaceSpec, arguments, reserved, run_place};
-    pub use crate::system::{CellsOf, Each, Layout, ObjectSpec, Opened, PlacesIn, Threads};
-    pub use crate::system::{all_objects, assert_control, end_of_all, open, share};
+    pub use crate::system::{
+        CellsOf, Each, Layout, ObjectSpec, Opened, OpenedIn, PlacesIn, Threads,
+    };
+    pub use crate::system::{all_objects, assert_control, end_of_all, open, open_in, share};
     pub use crate::thread::{kept, run};
     pub use nv_replay::pmem_tx::SharedRoots;
 }

@@ -74,7 +74,7 @@ const DIVIDER: u16 = 6;
 /// The words that a switch takes from a stack: R15 to R4, SR, PC.
 pub(crate) const FRAME: usize = 14;
 
-/// Those that are not 0, for a function with an argument.
+/// Those that count, for a function with an argument.
 pub(crate) fn frame(argument: usize, begin: usize) -> [(usize, usize); 3] {
     [(3, argument), (12, usize::from(GIE)), (13, begin)]
 }

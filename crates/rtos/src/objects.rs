@@ -28,7 +28,7 @@ pub fn now<S: System>(step: &Step<'_, '_, '_, '_, S>) -> u64 {
 }
 
 /// Waits for ever.
-const FOREVER: u64 = u64::MAX;
+pub(crate) const FOREVER: u64 = u64::MAX;
 
 /// A counting semaphore of the system `S`; a binary one, if its maximum is 1.
 ///

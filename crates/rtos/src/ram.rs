@@ -21,6 +21,8 @@ pub const NOTHING: u8 = 0xff;
 pub const AN_END: u8 = 0xfe;
 /// The object of a free place: it waits until a step spawns its next thread.
 pub const A_BEGIN: u8 = 0xfd;
+/// The object of a thread that waits until a handler wakes it.
+pub const A_WAKE: u8 = 0xfc;
 /// Behind the last message of a queue.
 pub const NO_SLOT: u8 = 0xff;
 

@@ -64,7 +64,7 @@ static PERIOD: Shared<u32> = Shared::new(0);
 /// used.
 pub(crate) const FRAME: usize = 32;
 
-/// Those that are not 0, for a function with an argument.
+/// Those that count, for a function with an argument.
 pub(crate) fn frame(argument: usize, begin: usize) -> [(usize, usize); 3] {
     [(4, argument), (28, begin), (29, BEFORE as usize)]
 }

@@ -33,6 +33,8 @@ pub(crate) struct Schedule {
     pub stalled: u8,
     pub parked: u8,
     pub looks: u8,
+    /// Those that a handler has woken, and that have not looked since.
+    pub woken: u8,
     /// The thread that runs, or [`NOBODY`].
     current: u8,
     /// The level of the thread that is first: the one whose turn it is there. It runs, or lends its
@@ -53,6 +55,7 @@ impl Schedule {
         stalled: 0,
         parked: 0,
         looks: 0,
+        woken: 0,
         current: NOBODY,
         top: 0,
         timer: None,

@@ -21,6 +21,11 @@ impl<T> InSection<T> {
         }
     }
 
+    /// The value, while nobody else can have it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
     /// Runs `f` in a critical section.
     ///
     /// `f` enters no section of this value. That is checked in builds with debug assertions, which

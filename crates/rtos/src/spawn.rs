@@ -273,11 +273,12 @@ pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
     mut body: impl FnMut(&mut Thread<'k, 'm, 'c, S, R>, A) -> Result<(), Error>,
 ) {
     let sys = Sys { kernel, port, me };
-    let opened = place.map(|p| p.open_with(Options::default(), sys));
+    let opened = place.map(|p| p.prepare(Options::default(), sys));
     let Some(Ok(rt)) = opened else {
         return sys.end(Err(Error::Other));
     };
     let mut th = Thread { rt, cells };
+    th.rt.check_live();
     loop {
         kernel.section(|s| s.watch_spawned(port));
         let r = sys.argument().and_then(|a| body(&mut th, a));

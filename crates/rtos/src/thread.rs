@@ -57,9 +57,10 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
         return;
     };
     let sys = Sys { kernel, port, me };
-    let r = match place.open_with(Options::default(), sys) {
+    let r = match place.prepare(Options::default(), sys) {
         Ok(rt) => {
             let mut thread = Thread { rt, cells };
+            thread.rt.check_live();
             body(&mut thread)
         }
         // The table was scanned when the region was opened.

@@ -119,6 +119,8 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     notify, "programs/notify.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    beside, "programs/beside.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     em, "programs/em.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     few_messages, "programs/few_messages.rs":
@@ -257,6 +259,12 @@ fn latches_program() {
     if is_chosen(1, 10) {
         campaign!(latches::buffered_16, 1, 1);
     }
+}
+
+#[test]
+fn beside_program() {
+    campaign!(beside::in_order_32, 1, 1);
+    campaign!(beside::buffered_16, 1, 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;
-use super::nv_rtos::{self, Error, Thread};
+use super::nv_rtos::{self, Error, Room, Thread};
 use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, rounds, run};
 
 /// How often it is done.
@@ -166,7 +166,8 @@ fn recognise(th: &mut Thread<Plan, Device<'static>>) -> Result<[u32; 4], Error> 
 /// One boot: runs the thread to its end. Returns the rounds, the windows in motion that it has
 /// recognised, how many windows were right, and a hash of these by rounds.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
     let (places, _) = threads.share().ok()?;
     let found = core::cell::Cell::new(None);
     let recognised = |th: &mut Thread<Plan, Device<'static>>| {
@@ -174,7 +175,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
         Ok(())
     };
     run!(machine, kernel, 1 threads, |port| {
-        Plan::spawn(&kernel, places, port, recognised)
+        Plan::spawn(kernel, places, port, recognised)
     });
     (kernel.ended(0) == Some(Ok(()))).then(|| found.get())?
 }

@@ -42,7 +42,7 @@ macro_rules! run {
         let $port = &mut port;
         $spawn;
         ($machine.starts)();
-        if !port.run_idle(&$kernel, $machine.period, |_| ($machine.idle)()) {
+        if !port.run_idle($kernel, $machine.period, |_| ($machine.idle)()) {
             return None;
         }
     };

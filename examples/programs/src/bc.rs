@@ -5,7 +5,7 @@
 
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;
-use super::nv_rtos::{self, Error, Thread};
+use super::nv_rtos::{self, Error, Room, Thread};
 use crate::support::{Fram, Machine, SEQ_BITS, Unit, hidden, mix, rounds, run};
 
 /// How often it is done.
@@ -151,7 +151,8 @@ fn by_table(x: u32) -> u32 {
 /// One boot: runs the thread to its end. Returns the rounds, the ones of the last one by all
 /// methods, and a hash of all counts.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
     let (places, _) = threads.share().ok()?;
     let found = core::cell::Cell::new(None);
     let counted = |th: &mut Thread<Plan, Counts<'static>>| {
@@ -159,7 +160,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
         Ok(())
     };
     run!(machine, kernel, 1 threads, |port| {
-        Plan::spawn(&kernel, places, port, counted)
+        Plan::spawn(kernel, places, port, counted)
     });
     (kernel.ended(0) == Some(Ok(()))).then(|| found.get())?
 }

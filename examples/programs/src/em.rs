@@ -6,7 +6,7 @@
 
 use super::nv_rtos::nvmem::Region;
 use super::nv_rtos::pmem_tx::Ptr;
-use super::nv_rtos::{self, Error, Thread, Until, now};
+use super::nv_rtos::{self, Error, Room, Thread, Until, now};
 use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, rounds, run};
 
 /// How often the flags are set.
@@ -70,7 +70,8 @@ fn head(words: Option<&[u32; WORDS]>) -> [u32; 2] {
 
 /// One boot: runs the threads until all have ended. Returns what the actors have written.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
     let (places, _) = threads.share().ok()?;
     let found = core::cell::Cell::new([0; 4]);
     let first = |th: &mut Thread<Plan, Buffer>| {
@@ -86,7 +87,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
         Ok(())
     };
     run!(machine, kernel, 3 threads, |port| {
-        Plan::spawn(&kernel, places, port, monitor, first, second)
+        Plan::spawn(kernel, places, port, monitor, first, second)
     });
     (0..3)
         .all(|t| kernel.ended(t) == Some(Ok(())))

@@ -6,7 +6,7 @@
 
 use super::hashes::{Table, insert};
 use super::nv_rtos::nvmem::{Persist, Region};
-use super::nv_rtos::{self, Error, Thread, Until};
+use super::nv_rtos::{self, Error, Room, Thread, Until};
 use crate::model::{NOTES, OLD};
 use crate::support::{Fram, Machine, SEQ_BITS, done, hidden, mix, reading, rounds, run};
 
@@ -172,15 +172,16 @@ pub fn format(memory: Region<'_, Fram>) -> bool {
 
 /// One boot: runs the threads until all have ended. Returns what is in the table.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
-    let (places, data) = Plan::share(&mut threads).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
+    let (places, data) = Plan::share(threads).ok()?;
     let found = core::cell::Cell::new(None);
     let extracted = |th: &mut Thread<Plan, u32>| {
         found.set(Some(extract(th)?));
         Ok(())
     };
     run!(machine, kernel, 5 threads, |port| {
-        Plan::spawn(&kernel, places, &data, port, extracted, check, fill, join, load)
+        Plan::spawn(kernel, places, &data, port, extracted, check, fill, join, load)
     });
     (0..5)
         .all(|t| kernel.ended(t) == Some(Ok(())))

@@ -48,7 +48,7 @@ macro_rules! run {
     ($machine:ident, $kernel:ident, $n:literal threads, |$port:ident| $spawn:expr) => {
         let threads = crate::support::Threads::default();
         $machine.world.threads(|t| {
-            threads.start(t, &$kernel, |$port| {
+            threads.start(t, $kernel, |$port| {
                 $spawn;
             });
         });

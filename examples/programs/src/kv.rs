@@ -3,7 +3,7 @@
 
 use super::hashes::{Table, insert, remove};
 use super::nv_rtos::nvmem::{Persist, Region};
-use super::nv_rtos::{self, Error, Thread};
+use super::nv_rtos::{self, Error, Room, Thread};
 use crate::support::{Fram, Machine, SEQ_BITS, input, mix, run};
 
 /// Keys of each thread.
@@ -103,8 +103,9 @@ fn look_up(th: &mut Thread<Plan, Seen>, me: u32) -> Result<(), Error> {
 /// One boot: runs the threads until both have ended. Returns how many keys each has found, and a
 /// hash of their values.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
-    let (places, data) = Plan::share(&mut threads).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
+    let (places, data) = Plan::share(threads).ok()?;
     let found = core::cell::Cell::new([0; 4]);
     let first = |th: &mut Thread<Plan, Seen>| {
         let [a, b] = client(th, 0)?;
@@ -119,7 +120,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
         Ok(())
     };
     run!(machine, kernel, 2 threads, |port| {
-        Plan::spawn(&kernel, places, &data, port, first, second)
+        Plan::spawn(kernel, places, &data, port, first, second)
     });
     (0..2)
         .all(|t| kernel.ended(t) == Some(Ok(())))

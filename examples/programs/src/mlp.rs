@@ -5,7 +5,7 @@
 
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;
-use super::nv_rtos::{self, Error, Thread};
+use super::nv_rtos::{self, Error, Room, Thread};
 use crate::model::{HIDDEN, INPUTS, LAYER_1, LAYER_2, OUTPUTS, SIGNAL};
 use crate::support::{Fram, Machine, SEQ_BITS, Unit, hidden, mix, rounds, run};
 
@@ -101,7 +101,8 @@ fn infer(th: &mut Thread<Plan, Network<'static>>) -> Result<[u32; 4], Error> {
 /// One boot: runs the thread to its end. Returns the rounds, how often the first output was the
 /// larger one, and a hash of each output.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
     let (places, _) = threads.share().ok()?;
     let found = core::cell::Cell::new(None);
     let inferred = |th: &mut Thread<Plan, Network<'static>>| {
@@ -109,7 +110,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
         Ok(())
     };
     run!(machine, kernel, 1 threads, |port| {
-        Plan::spawn(&kernel, places, port, inferred)
+        Plan::spawn(kernel, places, port, inferred)
     });
     (kernel.ended(0) == Some(Ok(()))).then(|| found.get())?
 }

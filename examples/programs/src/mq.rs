@@ -3,7 +3,7 @@
 //! reports what they have found.
 
 use super::nv_rtos::nvmem::{Persist, Region};
-use super::nv_rtos::{self, Error, Thread};
+use super::nv_rtos::{self, Error, Room, Thread};
 use crate::support::{Fram, Machine, SEQ_BITS, input, mix, run};
 
 /// Messages to each worker.
@@ -126,7 +126,8 @@ fn report(th: &mut Thread<Plan, [u32; 4]>) -> Result<[u32; 4], Error> {
 
 /// One boot: runs the threads until all have ended. Returns what they have found.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
     let (places, _) = threads.share().ok()?;
     let found = core::cell::Cell::new(None);
     let reported = |th: &mut Thread<Plan, [u32; 4]>| {
@@ -134,7 +135,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
         Ok(())
     };
     run!(machine, kernel, 4 threads, |port| {
-        Plan::spawn(&kernel, places, port, producer, average, maximum, reported)
+        Plan::spawn(kernel, places, port, producer, average, maximum, reported)
     });
     (0..4)
         .all(|t| kernel.ended(t) == Some(Ok(())))

@@ -179,6 +179,21 @@ impl<S: System> Threads<S> {
 }
 
 /// Writes what the memory holds at first, in each life.
+/// Where a kernel and its threads are.
+pub(crate) struct Room<'m, S: System> {
+    pub(crate) kernel: Option<Kernel<'m, S>>,
+    pub(crate) threads: Option<Threads<S>>,
+}
+
+impl<S: System> Room<'_, S> {
+    pub(crate) const fn new() -> Self {
+        Room {
+            kernel: None,
+            threads: None,
+        }
+    }
+}
+
 pub(crate) fn open<S: System>(
     region: Region<'_, S::Model>,
 ) -> Result<(Kernel<'_, S>, Threads<S>), OpenError> {
@@ -543,6 +558,20 @@ macro_rules! system {
                 crate::plain_kernel::OpenError,
             > {
                 crate::plain_kernel::open(region)
+            }
+
+            $vis fn open_in<'p, 'm>(
+                room: &'p mut crate::plain_kernel::Room<'m, $system>,
+                region: crate::plain_kernel::nvmem::Region<'m, $model>,
+            ) -> Result<
+                (
+                    &'p crate::plain_kernel::Kernel<'m, $system>,
+                    &'p mut crate::plain_kernel::Threads<$system>,
+                ),
+                crate::plain_kernel::OpenError,
+            > {
+                let (kernel, threads) = $system::open(region)?;
+                Ok((room.kernel.insert(kernel), room.threads.insert(threads)))
             }
 
             #[allow(clippy::too_many_arguments)]

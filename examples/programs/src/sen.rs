@@ -3,7 +3,7 @@
 
 use super::nv_rtos::nvmem::Region;
 use super::nv_rtos::pmem_tx::Ptr;
-use super::nv_rtos::{self, Error, Thread, expired};
+use super::nv_rtos::{self, Error, Room, Thread, expired};
 use crate::support::{Fram, Machine, SEQ_BITS, Unit, input, mix, rounds, run};
 
 /// How often the timer expires.
@@ -64,7 +64,8 @@ fn daemon(th: &mut Thread<Plan, Buffer>) -> Result<(), Error> {
 /// One boot: runs the threads until both have ended. Returns the rounds, the hash of the last one,
 /// and that of all.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
     let (places, _) = threads.share().ok()?;
     let found = core::cell::Cell::new(None);
     let control = |th: &mut Thread<Plan, [u32; 4]>| {
@@ -72,7 +73,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
         Ok(())
     };
     run!(machine, kernel, 2 threads, |port| {
-        Plan::spawn(&kernel, places, port, control, daemon)
+        Plan::spawn(kernel, places, port, control, daemon)
     });
     (0..2)
         .all(|t| kernel.ended(t) == Some(Ok(())))

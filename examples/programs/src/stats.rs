@@ -4,7 +4,7 @@
 //! results.
 
 use super::nv_rtos::nvmem::{Persist, Region};
-use super::nv_rtos::{self, Error, Thread};
+use super::nv_rtos::{self, Error, Room, Thread};
 use crate::support::{Fram, Machine, SEQ_BITS, input, mix, rounds, run};
 
 /// Rounds, each with a reading of each sensor.
@@ -149,7 +149,8 @@ fn collect(th: &mut Thread<Plan, [u32; 4]>) -> Result<[u32; 4], Error> {
 
 /// One boot: runs the threads until all have ended. Returns what was collected.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
     let (places, _) = threads.share().ok()?;
     let found = core::cell::Cell::new(None);
     let collected = |th: &mut Thread<Plan, [u32; 4]>| {
@@ -157,7 +158,7 @@ pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]>
         Ok(())
     };
     run!(machine, kernel, 5 threads, |port| {
-        Plan::spawn(&kernel, places, port, source, distinct, trend, average, collected)
+        Plan::spawn(kernel, places, port, source, distinct, trend, average, collected)
     });
     (0..5)
         .all(|t| kernel.ended(t) == Some(Ok(())))

@@ -7,7 +7,7 @@
 
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;
-use super::nv_rtos::{self, Error, Thread, Until};
+use super::nv_rtos::{self, Error, Room, Thread, Until};
 use crate::learn::{NODES, Node, Set, VALUES, improve};
 use crate::support::{Fram, Machine, SEQ_BITS, Unit, mix, run};
 
@@ -161,15 +161,16 @@ fn consume(th: &mut Thread<Plan, [u32; 4]>) -> Result<[u32; 4], Error> {
 
 /// One boot: runs the threads until all have ended. Returns what the trainers have learnt.
 pub fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
-    let (kernel, mut threads) = Plan::open(memory).ok()?;
-    let (places, data) = Plan::share(&mut threads).ok()?;
+    let mut room = Room::new();
+    let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
+    let (places, data) = Plan::share(threads).ok()?;
     let found = core::cell::Cell::new(None);
     let consumed = |th: &mut Thread<Plan, [u32; 4]>| {
         found.set(Some(consume(th)?));
         Ok(())
     };
     run!(machine, kernel, 4 threads, |port| {
-        Plan::spawn(&kernel, places, &data, port, produce, grow, fit, consumed)
+        Plan::spawn(kernel, places, &data, port, produce, grow, fit, consumed)
     });
     (0..4)
         .all(|t| kernel.ended(t) == Some(Ok(())))

@@ -6,7 +6,7 @@
 use crate::cost::{figures, sections};
 use crate::explore::{Case, Explored};
 use crate::machine::{Boot, End, Machine};
-use crate::state::{Log, State, mix};
+use crate::state::{Log, State, Store, mix};
 use relume_suite::abi;
 
 /// Mean periods, in instructions, but none is shorter than a boot of the program's last state. Each
@@ -30,8 +30,10 @@ pub struct Repeated {
     pub taken: u64,
     /// The same without cuts.
     pub uncut: u64,
-    /// Of these a boot, from the reset to the start of the threads.
+    /// Of these the longest boot, from the reset to the start of the threads.
     pub boot: u64,
+    /// The longest way from a reset to the first store of a thread, which no replay makes.
+    pub restart: u64,
 }
 
 /// Runs a program to its end with a cut after each so many instructions, until that has taken long
@@ -56,6 +58,12 @@ fn begins(log: &Log) -> Option<u64> {
         Some((abi::cell::MARK, abi::section::PROGRAM)) => Some(u64::from(s.instruction)),
         _ => None,
     })
+}
+
+/// The instruction of the first store that a thread makes to the memory, when they begin there.
+fn first_store(log: &Log, begin: u64) -> Option<u64> {
+    let later = |s: &&Store| u64::from(s.instruction) > begin && s.mailbox_write().is_none();
+    log.stores.iter().find(later).map(|s| s.instruction.into())
 }
 
 /// The same with one number; `None` if it does not come to its end.
@@ -90,6 +98,7 @@ fn repeat_with(
         taken: 0,
         uncut: 0,
         boot: 0,
+        restart: 0,
     };
     let mut left = every;
     while repeated.uncut < LONG {
@@ -101,7 +110,10 @@ fn repeat_with(
             out.booted_instructions += ran.instructions;
             out.boots += 1;
             if life > 0 {
-                repeated.boot = repeated.boot.max(begins(&log).unwrap_or(0));
+                let begin = begins(&log).unwrap_or(0);
+                repeated.boot = repeated.boot.max(begin);
+                let first = first_store(&log, begin).unwrap_or(0);
+                repeated.restart = repeated.restart.max(first);
             }
             let used = ran.instructions.saturating_sub(before);
             repeated.taken += used;

@@ -52,6 +52,7 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
             let ratio = r.taken as f64 / r.uncut as f64;
             out.insert(format!("{program}.cut_ratio"), ratio);
             out.insert(format!("{program}.boot_instructions"), r.boot as f64);
+            out.insert(format!("{program}.restart_instructions"), r.restart as f64);
         }
         *out.entry(format!("{program}.cuts")).or_default() += e.cuts as f64;
         *out.entry(format!("{program}.failures")).or_default() += e.failures as f64;

@@ -301,6 +301,7 @@ pub const FILES: &[&str] = &[
     "suite/src/rtos/posts.rs",
     "suite/src/rtos/places.rs",
     "suite/src/devices.rs",
+    "suite/src/checkpoint/calls.rs",
     "suite/src/board.rs",
     "suite/src/board/lamps.rs",
     "suite/src/board/blink.rs",
@@ -451,6 +452,9 @@ pub mod section {
         DEVICE_EVENT = 186 "device_event";
         /// The turn of a loop of one step without devices.
         DEVICE_NO_SET = 187 "device_no_set";
+        /// One lamp of a port is switched, and its context of a byte commits by itself: on a stack
+        /// of its own.
+        DEVICE_OWN_STACK = 188 "device_own_stack";
         /// A heap of 1 KiB is formatted, with a save just in time.
         HEAP_FORMAT = 50 "heap_format";
         /// It is opened: nothing but its root is there.

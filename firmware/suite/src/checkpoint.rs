@@ -2,6 +2,8 @@
 //! middle of its recursion; on a host the same media under a program that keeps its state in a
 //! buffer.
 
+#[cfg(target_os = "none")]
+mod calls;
 #[cfg(not(target_os = "none"))]
 mod host;
 #[cfg(target_os = "none")]
@@ -9,8 +11,10 @@ mod interrupted;
 #[cfg(target_os = "none")]
 mod target;
 
+#[cfg(target_os = "none")]
+use calls::calls;
 #[cfg(not(target_os = "none"))]
-use host::{flash, fram, fram as interrupted, full};
+use host::{calls, flash, fram, fram as interrupted, full};
 #[cfg(target_os = "none")]
 use interrupted::interrupted;
 #[cfg(target_os = "none")]
@@ -47,6 +51,20 @@ pub const fn interrupt_group<M: Mapped>() -> Group<M> {
         }
     }
 }
+
+/// The scenarios of the image `device-calls`: devices of a program with checkpoints.
+pub const fn calls_group<M: Mapped>() -> Group<M> {
+    const {
+        Group {
+            name: "device-calls",
+            primitive: "nv-device",
+            scenarios: &[Scenario::long("restored", CONTEXTS + 2 * SLOT, calls, 64)],
+        }
+    }
+}
+
+/// Bytes of the contexts of devices.
+const CONTEXTS: usize = 256;
 
 /// The mailbox's arguments: planted bugs.
 pub(crate) const FORGOTTEN: u16 = 13;

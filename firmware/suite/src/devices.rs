@@ -6,8 +6,8 @@ use core::cell::Cell;
 use core::convert::Infallible;
 use core::hint::black_box;
 use nv_device::{
-    Apply, Committed, Device, Devices, Events, Members, Own, Posted, Restore, Ring, Set, Staged,
-    StagedDevice, open,
+    Apply, CallStack, Committed, Device, Devices, Events, Members, Own, Posted, Restore, Ring, Set,
+    StackBytes, Staged, StagedDevice, open,
 };
 use nv_replay::{Config, Options, Replay, last_committed};
 
@@ -97,6 +97,15 @@ fn long_toggle<M: Mapped>(lamps: &mut Device<'_, Long<'_>, M>) -> bool {
 }
 
 #[inline(never)]
+fn stack_toggle<M: Mapped>(
+    calls: &mut CallStack<'_>,
+    lamps: &mut Device<'_, Lamps<'_>, M>,
+) -> bool {
+    Scene::<'static, M>::next_section_anywhere(section::DEVICE_OWN_STACK);
+    calls.run(|| lamps.change((), |lit, ()| *lit ^= 1)).is_ok()
+}
+
+#[inline(never)]
 fn post<M: Mapped>(button: &Events<'_, 8, M>) -> bool {
     Scene::<'static, M>::next_section_anywhere(section::DEVICE_TOP_HALF);
     button.post(3) == Posted::Stored
@@ -125,6 +134,8 @@ fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
         lamps: ok!(scene, StagedDevice::eager(staged, port)),
         button,
     });
+    let mut bytes = StackBytes::<256>::NEW;
+    let mut calls = CallStack::new(&mut bytes);
     // Events of boots that were cut. If they are many, they fill the ring, or some are left.
     let before = set.button.waiting();
     for _ in 0..2 {
@@ -132,11 +143,13 @@ fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
         scene.end_section();
         let own = own_toggle(&mut lamps);
         scene.end_section();
+        let aside = stack_toggle(&mut calls, &mut lamps);
+        scene.end_section();
         let two = long_toggle(&mut long);
         scene.end_section();
         let posted = post(&set.button);
         scene.end_section();
-        check!(scene, own && two && (posted || before > 6));
+        check!(scene, own && aside && two && (posted || before > 6));
     }
     let options = Options {
         table: TABLE,

@@ -215,7 +215,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 50] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 51] {
     [
         nvmem::group(),
         tx::group(),
@@ -261,6 +261,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 50] {
         programs::train_group(),
         programs::ar_group(),
         devices::costs_group(),
+        checkpoint::calls_group(),
         board::group(),
         board::events_group(),
         board::radio_group(),

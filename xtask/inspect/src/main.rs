@@ -100,7 +100,7 @@ fn superblock(bytes: &[u8], out: &mut String) -> Result<()> {
     let lists = nvlist::inspect::is_lists(&sb);
     match &sb.kind {
         // The superblock says it all.
-        b"HEAP" | b"RPLY" | b"POOL" | b"LIST" | b"RTOS" if newest.formatting => {}
+        b"HEAP" | b"RPLY" | b"POOL" | b"LIST" | b"RTOS" | b"DEVC" if newest.formatting => {}
         b"RPLY" => {
             table(bytes, out)?;
             // The pool that the steps change lies behind the tables.
@@ -118,6 +118,9 @@ fn superblock(bytes: &[u8], out: &mut String) -> Result<()> {
                 inspect::superblock(&bytes[at..], out)?;
                 superblock(&bytes[at..], out)?;
             }
+        }
+        _ if nv_device::inspect::is_contexts(&sb) => {
+            nv_device::inspect::contexts(&sb, bytes, out)?;
         }
         _ if pmem_tx::inspect::is_pool(&sb) => pmem_tx::inspect::pool(&sb, bytes, out)?,
         _ if lists => nvlist::inspect::lists(&sb, bytes, out)?,
@@ -316,6 +319,21 @@ mod tests {
             }
             assert!(!said.contains("DAMAGED"), "{said}");
         }
+    }
+
+    #[test]
+    fn contexts_of_devices_are_shown() {
+        use nv_device::{Committed, Own, Ring};
+        let mut words = [const { MaybeUninit::<u64>::new(0) }; 32];
+        let region = Region::<InOrder32>::new(&mut words);
+        let opened = nv_device::open::<(Own<u8>, Ring<4>), _>(region, Committed::NOTHING, (5, ()));
+        let (_, events) = opened.unwrap();
+        assert_eq!(events.post(9), nv_device::Posted::Stored);
+        let said = report(&image(&Region::new(&mut words)), 1).unwrap();
+        for part in ["DEVC", "own context, 1 B: 05", "ring of 4", "number 0, 9"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(!said.contains("DAMAGED"), "{said}");
     }
 
     #[test]

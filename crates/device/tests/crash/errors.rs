@@ -5,11 +5,13 @@ use crate::chips::{Board, I2c};
 use crate::drivers::{Lamps, Second};
 use crate::world::Outside;
 use crate::{BYTES, Tested, on_each, split};
+use nv_device::nv_replay::{Commit, Committed as Done, Error, Token};
 use nv_device::nv_replay::{Config, Options, Replay, last_committed};
+use nv_device::nv_rtos::Joiner;
 use nv_device::nvmem::{InOrder32, Region};
 use nv_device::{
-    Apply, CallError, Code, Committed, Device, Devices, Joined, Key, Members, Own, Restore, Set,
-    Staged, StagedDevice, open, within,
+    Apply, CallError, Code, Committed, Device, Devices, Joined, Key, Members, OfSet, Own, Restore,
+    Set, Staged, StagedDevice, open, within,
 };
 use powerfail::{Mapped, World, explore};
 use std::cell::Cell;
@@ -228,6 +230,47 @@ fn a_join_that_fails() {
             let code = nv_device::nv_replay::Error::Aborted(Code::Driver as u16);
             assert_eq!(error, Err(code));
             assert_eq!((set.0.context(), set.1.context()), (Some(1), Some(1)));
+        },
+    )
+    .depth(2)
+    .run();
+}
+
+/// A step that a kernel refuses after its devices were staged: nothing of it is left, although the
+/// record of its error commits the same number.
+#[test]
+fn a_kernel_that_refuses() {
+    struct Refuses<'b, 'm>(Set<Panel<'b, 'm, InOrder32>>);
+    impl Token<InOrder32> for Refuses<'_, '_> {
+        fn join<'c>(&self, commit: Commit<'c, InOrder32>) -> Result<Done<'c>, Error> {
+            Joiner::join_by(&self.0, commit, |_| Err(Error::Aborted(9)))
+        }
+        fn undone(&self) {
+            panic!("the join gives up by itself")
+        }
+    }
+    impl<'b, 'm> OfSet for Refuses<'b, 'm> {
+        type Devices = Panel<'b, 'm, InOrder32>;
+        fn set(&self) -> &Set<Self::Devices> {
+            &self.0
+        }
+    }
+    explore(
+        Mapped::<InOrder32>::new(BYTES),
+        |region: Region<'_, InOrder32>, world: &World<'_, Outside>| {
+            let board = Board::new(world);
+            let (set, mut rt) = opened(region, &board);
+            assert_eq!(set.0.context(), Some(1));
+            let set = Refuses(set);
+            let failed = rt.step_with(&set, (), |step, count, ()| {
+                *count.get_mut(step)? += 1;
+                let lamps = &step.token().0.0;
+                lamps.change(step, |lit| *lit = 2)?;
+                Ok(())
+            });
+            assert_eq!(failed.map_err(|e| e.error), Err(Error::Aborted(9)));
+            assert_eq!(set.0.0.context(), Some(1));
+            assert_eq!(rt.view(|tx, count| *count.get(tx)), Ok(Some(0)));
         },
     )
     .depth(2)

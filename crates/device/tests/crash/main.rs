@@ -7,9 +7,12 @@ mod drivers;
 mod endless;
 mod errors;
 mod events;
+mod kernel;
 mod lamps;
 mod node;
+mod order;
 mod retained;
+mod rewound;
 mod shared;
 mod world;
 

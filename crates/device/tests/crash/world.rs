@@ -21,6 +21,16 @@ pub struct Outside {
     pub posted: Vec<u8>,
     /// Events for which the ring had no room.
     pub refused: u8,
+    /// The checkpoint.
+    pub image: Option<Image>,
+}
+
+/// What a checkpoint of a program's RAM holds of it and its devices.
+#[derive(Clone, Copy, Hash, Debug)]
+pub struct Image {
+    pub round: u32,
+    pub lit: (u8, bool),
+    pub limits: ((i16, i16), bool),
 }
 
 impl Outside {

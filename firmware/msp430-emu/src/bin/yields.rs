@@ -10,6 +10,8 @@ use msp430_emu::{Image, Random};
 use relume_models::radio::Packet;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -122,17 +124,24 @@ impl Run {
     }
 }
 
-/// How many runs were compared, and the cuts in them.
+/// What is printed; how many runs were compared, and the cuts in them.
 #[derive(Default)]
-struct Judged {
+struct Report {
+    text: String,
     runs: u32,
     cuts: u64,
 }
 
-impl Judged {
+impl Report {
     fn add(&mut self, run: &Option<Run>) {
         self.runs += 1;
         self.cuts += run.as_ref().map_or(0, |r| r.lives - 1);
+    }
+
+    /// A figure of a program.
+    fn say(&mut self, name: &str, figure: &str, value: impl std::fmt::Display) {
+        let name = name.replace('-', "_");
+        self.text += &format!("device.{name}.{figure} {value}\n");
     }
 }
 
@@ -261,28 +270,54 @@ fn ms(time: u64) -> f64 {
 fn run() -> Result<(), Error> {
     let dir = std::env::args().nth(1).ok_or("no folder of images")?;
     let dir = Path::new(&dir);
-    let mut judged = Judged::default();
+    type Job<'a> = Box<dyn Fn(&mut Report) -> Result<(), Error> + Send + Sync + 'a>;
+    let mut jobs: Vec<Job<'_>> = Vec::new();
     for name in PROGRAMS {
-        program(dir, name, name, &mut judged)?;
+        jobs.push(Box::new(move |r| program(dir, name, name, r)));
     }
     for (name, bare) in NODES {
-        program(dir, name, bare, &mut judged)?;
+        jobs.push(Box::new(move |r| program(dir, name, bare, r)));
     }
     for name in INTERRUPTED {
-        interrupted(dir, name, &mut judged)?;
+        jobs.push(Box::new(move |r| interrupted(dir, name, r)));
     }
     for (name, bare) in PLANTED {
-        planted(dir, name, bare)?;
+        jobs.push(Box::new(move |_| planted(dir, name, bare)));
     }
-    calls(dir)?;
-    println!("device.yield_runs {}", judged.runs);
-    println!("device.yield_cuts {}", judged.cuts);
+    jobs.push(Box::new(move |r| calls(dir, r)));
+    // Each prints what it has found when all have ended.
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|s| {
+        for _ in 0..threads.min(jobs.len()) {
+            s.spawn(|| {
+                while let Some((n, job)) = take(&jobs, &next) {
+                    let mut report = Report::default();
+                    let result = job(&mut report).map_err(|e| e.to_string());
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.push((n, result.map(|()| report)));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|d| d.0);
+    let (mut runs, mut cuts) = (0, 0);
+    for (_, report) in done {
+        let report = report?;
+        print!("{}", report.text);
+        runs += report.runs;
+        cuts += report.cuts;
+    }
+    println!("device.yield_runs {runs}\ndevice.yield_cuts {cuts}");
     Ok(())
 }
 
-/// Prints a figure.
-fn say(name: &str, figure: &str, value: impl std::fmt::Display) {
-    println!("device.{}.{figure} {value}", name.replace('-', "_"));
+/// The next one that nobody has taken.
+fn take<'a, T>(all: &'a [T], next: &AtomicUsize) -> Option<(usize, &'a T)> {
+    let n = next.fetch_add(1, Ordering::Relaxed);
+    Some((n, all.get(n)?))
 }
 
 /// A program at all on-times, beside the bare one.
@@ -290,25 +325,25 @@ fn program(
     dir: &Path,
     name: &'static str,
     bare: &'static str,
-    judged: &mut Judged,
+    report: &mut Report,
 ) -> Result<(), Error> {
     let bare = Program::load(dir, bare, true)?;
     let mine = Program::load(dir, name, false)?;
     let wired = bare.run(Supply::ALWAYS, u64::MAX)?;
     let wired = wired.ok_or("the bare program has no end")?;
-    let mut with = |supply: Supply| -> Result<Option<Run>, Error> {
+    let with = |report: &mut Report, supply: Supply| -> Result<Option<Run>, Error> {
         let run = mine.run(supply, LONGEST * wired.time)?;
-        judged.add(&run);
+        report.add(&run);
         if let Some(differs) = run.as_ref().and_then(|r| r.differs(&wired)) {
             return Err(format!("{name} with {}: {differs}", supply.name()).into());
         }
         Ok(run)
     };
-    let mut of = |on: u64| with(Supply::Constant(on));
+    let of = |report: &mut Report, on: u64| with(report, Supply::Constant(on));
     let y = |r: &Run| wired.time as f64 / r.time as f64;
-    let whole = of(u64::MAX)?.ok_or("no end without cuts")?;
-    say(name, "wired_ms", format!("{:.2}", ms(wired.time)));
-    say(name, "yield_max", format!("{:.4}", y(&whole)));
+    let whole = of(report, u64::MAX)?.ok_or("no end without cuts")?;
+    report.say(name, "wired_ms", format!("{:.2}", ms(wired.time)));
+    report.say(name, "yield_max", format!("{:.4}", y(&whole)));
     let mut again = 0;
     let all: &[u64] = if PROGRAMS.contains(&name) {
         &ON
@@ -316,63 +351,62 @@ fn program(
         &SHOWN
     };
     for on in all {
-        let run = of(*on * MS)?;
+        let run = of(report, *on * MS)?;
         if let Some(run) = &run {
             again += run.packets.len() - distinct(&run.packets).len();
         }
         let y = run.as_ref().map_or(0.0, y);
-        say(name, &format!("yield_{on}ms"), format!("{y:.4}"));
+        report.say(name, &format!("yield_{on}ms"), format!("{y:.4}"));
     }
     let mut least = LEAST_FROM;
-    while of(least - LEAST_STEP)?.is_some() {
+    while of(report, least - LEAST_STEP)?.is_some() {
         least -= LEAST_STEP;
     }
-    say(name, "t_on_min_ms", format!("{:.2}", ms(least)));
+    report.say(name, "t_on_min_ms", format!("{:.2}", ms(least)));
     if !wired.packets.is_empty() {
-        say(name, "packets_again", again);
+        report.say(name, "packets_again", again);
     }
-    say(name, "image_bytes", whole.kept);
-    say(name, "nvram_bytes", mine.code() + usize::from(whole.kept));
-    say(name, "bare_nvram_bytes", bare.code());
-    say(name, "stack_bytes", whole.stack);
-    say(name, "bare_stack_bytes", wired.stack);
+    report.say(name, "image_bytes", whole.kept);
+    report.say(name, "nvram_bytes", mine.code() + usize::from(whole.kept));
+    report.say(name, "bare_nvram_bytes", bare.code());
+    report.say(name, "stack_bytes", whole.stack);
+    report.say(name, "bare_stack_bytes", wired.stack);
     if name == "wsn" {
-        boot(&of(10 * MS)?.ok_or("no end at 10 ms")?)?;
+        let cut = of(report, 10 * MS)?.ok_or("no end at 10 ms")?;
+        boot(&cut, report)?;
         let nvram = mine.code() + usize::from(whole.kept);
-        println!("device.nvram_bytes {nvram}");
-        println!("device.kernel_stack_bytes {}", whole.stack - wired.stack);
+        report.text += &format!("device.nvram_bytes {nvram}\n");
+        let stack = whole.stack - wired.stack;
+        report.text += &format!("device.kernel_stack_bytes {stack}\n");
     }
     for seed in 0..IRREGULAR {
-        let run = with(Supply::Irregular(least, seed))?;
+        let run = with(report, Supply::Irregular(least, seed))?;
         run.ok_or_else(|| format!("{name} with irregular supply {seed} does not finish"))?;
     }
     Ok(())
 }
 
 /// What a boot takes, in microseconds.
-fn boot(run: &Run) -> Result<(), Error> {
+fn boot(run: &Run, report: &mut Report) -> Result<(), Error> {
     let first = run.marks.first().filter(|m| m.1 == PROGRAM);
     let first = first.ok_or("a life without a mark")?.0 - msp430_emu::fr5994::BOOT;
     let us = |time: u64| time as f64 * 1000.0 / MS as f64;
-    println!(
-        "device.boot.hardware_us {:.0}",
-        us(msp430_emu::fr5994::BOOT)
-    );
-    println!("device.boot.start_us {:.1}", us(first));
+    report.say("boot", "hardware_us", us(msp430_emu::fr5994::BOOT));
+    report.say("boot", "start_us", format!("{:.1}", us(first)));
     let contexts = run
         .between(PROGRAM, OPEN)
         .ok_or("no mark of the contexts")?;
-    println!("device.boot.contexts_us {contexts:.1}");
+    report.say("boot", "contexts_us", format!("{contexts:.1}"));
     for (mark, what) in RESTORED {
         let took = run.between(mark, mark + 1).ok_or("no mark of a device")?;
-        println!("device.boot.{what}_us {took:.1}");
+        report.say("boot", &format!("{what}_us"), format!("{took:.1}"));
     }
     Ok(())
 }
 
 /// A program that interrupts drive: without cuts, and with many on-times. All that was stored
 /// counts once, and the LEDs show nothing that is taken back.
-fn interrupted(dir: &Path, name: &'static str, judged: &mut Judged) -> Result<(), Error> {
+fn interrupted(dir: &Path, name: &'static str, report: &mut Report) -> Result<(), Error> {
     let bare = Program::load(dir, name, true)?.run(Supply::ALWAYS, u64::MAX)?;
     let bare = bare.ok_or("the bare program has no end")?;
     let mine = Program::load(dir, name, false)?;
@@ -385,7 +419,7 @@ fn interrupted(dir: &Path, name: &'static str, judged: &mut Judged) -> Result<()
     let mut stack = 0;
     for on in (45..400).step_by(13) {
         let run = mine.run(Supply::Constant(on * MS / 10), 4000 * MS)?;
-        judged.add(&run);
+        report.add(&run);
         let run =
             run.ok_or_else(|| format!("{name} with {} ms does not finish", on as f64 / 10.0))?;
         let [count, second, third, ..] = run.found;
@@ -400,9 +434,9 @@ fn interrupted(dir: &Path, name: &'static str, judged: &mut Judged) -> Result<()
         }
         stack = stack.max(run.stack);
     }
-    say(name, "stack_bytes", whole.stack);
-    say(name, "stack_cut_bytes", stack);
-    say(name, "bare_stack_bytes", bare.stack);
+    report.say(name, "stack_bytes", whole.stack);
+    report.say(name, "stack_cut_bytes", stack);
+    report.say(name, "bare_stack_bytes", bare.stack);
     Ok(())
 }
 
@@ -421,7 +455,7 @@ fn planted(dir: &Path, name: &'static str, bare: &'static str) -> Result<(), Err
 }
 
 /// What `nv-device` adds to calls.
-fn calls(dir: &Path) -> Result<(), Error> {
+fn calls(dir: &Path, report: &mut Report) -> Result<(), Error> {
     let run = |bare| Program::load(dir, "calls", bare)?.run(Supply::ALWAYS, u64::MAX);
     let (mine, bare) = (run(false)?, run(true)?);
     for (mark, call) in CALLS {
@@ -429,11 +463,9 @@ fn calls(dir: &Path) -> Result<(), Error> {
         let (Some(mine), Some(bare)) = (took(&mine), took(&bare)) else {
             return Err(format!("no marks of {call}").into());
         };
-        println!("device.msp430.{call}_us {bare:.1}");
-        println!(
-            "device.msp430.{call}_percent {:.1}",
-            (mine / bare - 1.0) * 100.0
-        );
+        report.say("msp430", &format!("{call}_us"), format!("{bare:.1}"));
+        let added = (mine / bare - 1.0) * 100.0;
+        report.say("msp430", &format!("{call}_percent"), format!("{added:.1}"));
     }
     Ok(())
 }

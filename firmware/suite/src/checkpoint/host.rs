@@ -1,10 +1,12 @@
 //! On a host: the state in a buffer, and a program that is a loop.
 
-use super::PROGRAM;
+use super::{CONTEXTS, PROGRAM};
 use crate::flash::Flash;
 use crate::{Mapped, Scene, check, ok, progress};
 use checkpoint::nvmem::device::Medium;
 use checkpoint::{CopyIfChange, Error, Full, Images, Memory, Mode, Slots, Split, Store};
+use core::convert::Infallible;
+use nv_device::{Apply, CallStack, Committed, Device, Own, Restore, StackBytes, open};
 
 const STEPS: u16 = 3;
 
@@ -46,5 +48,38 @@ fn run<M: Mapped, D: Medium, W: Mode, const N: usize>(scene: &Scene<'_, M>, medi
         let memory = Memory::new(&mut statics, &mut heap, &mut stack).heap_used(4);
         ok!(scene, slots.save(&memory, done.into()));
         scene.write_cell(0, done);
+    }
+}
+
+/// Lamps, whose contexts are all that a host keeps.
+struct Lamps;
+impl Restore for Lamps {
+    type Context = u8;
+    type Parts = ();
+    type Error = Infallible;
+    fn restore(_: &mut (), _: &u8) -> Result<Self, Infallible> {
+        Ok(Lamps)
+    }
+    fn apply(&mut self, _: &u8) -> Result<Apply, Infallible> {
+        Ok(Apply::Done)
+    }
+}
+
+pub(super) fn calls<M: Mapped>(scene: &mut Scene<'_, M>) {
+    let Ok((contexts, _)) = scene.region().split_at(CONTEXTS) else {
+        check!(scene, false);
+        return;
+    };
+    let (lit,) = ok!(
+        scene,
+        open::<(Own<u8>,), M>(contexts, Committed::NOTHING, (0,))
+    );
+    let mut lamps = Device::<Lamps, M>::new(lit, ());
+    let mut bytes = StackBytes::<256>::NEW;
+    let mut calls = CallStack::new(&mut bytes);
+    while *lamps.context() < STEPS as u8 {
+        progress!(scene, u16::from(*lamps.context()));
+        let done = calls.run(|| lamps.change((), |lit, ()| *lit += 1));
+        check!(scene, done.is_ok());
     }
 }

@@ -5,7 +5,7 @@ use crate::Memory;
 use crate::start::sleep;
 use core::convert::Infallible;
 use nv_device::nvmem::Persist;
-use nv_device::{Device, Restore};
+use nv_device::{Call, Device, Restore};
 
 const TA0CTL: Reg<u16> = Reg::at(0x0340);
 const TA0CCTL0: Reg<u16> = Reg::at(0x0342);
@@ -62,8 +62,16 @@ pub struct Progress(u16);
 impl Progress {
     /// Before the first pause, which must not have this number.
     pub const NONE: Progress = Progress::of(0xFF, 0);
-    const fn of(number: u8, left: u16) -> Self {
-        Progress((number as u16) << 8 | left & 0xFF)
+    const fn of(number: u8, left: u8) -> Self {
+        Progress((number as u16) << 8 | left as u16)
+    }
+
+    /// What is left of the pause of this number, if it has so many slices.
+    fn left(&self, number: u8, slices: u8) -> u8 {
+        match self.0 >> 8 == number.into() {
+            true => self.0 as u8,
+            false => slices,
+        }
     }
 }
 
@@ -80,27 +88,26 @@ impl Restore for Timer {
 }
 
 impl Pause<'_> {
-    /// Pauses for so many slices, at most 255. After a power cut the pause of the same number goes
-    /// on with the slice that was cut.
+    /// Pauses for so many slices, at most 255. A pause and the next one have different numbers.
+    ///
+    /// **Power loss**: the pause of the same number goes on with the slice that was cut. **Cost**: a
+    /// store for each slice.
     pub fn take(&mut self, number: u8, slices: u8) {
-        let slice = || {
-            self.0
-                .at_least_once((number, slices), |timer, (number, slices)| {
-                    let Progress(word) = *timer.context();
-                    let left = match word >> 8 == number.into() {
-                        true => word & 0xFF,
-                        false => slices.into(),
-                    };
-                    if left == 0 {
-                        timer.driver().stop();
-                        return Ok(false);
-                    }
-                    timer.driver().slice();
-                    *timer.context_mut() = Progress::of(number, left - 1);
-                    Ok(true)
-                })
-        };
-        let mut slice = slice;
-        while slice() == Ok(true) {}
+        while self.0.at_least_once((number, slices), slice) == Ok(true) {}
     }
+}
+
+/// Sleeps for the next slice of a pause. Returns false if there is none.
+fn slice(
+    timer: &mut Call<'_, Timer, Progress>,
+    (number, slices): (u8, u8),
+) -> Result<bool, Infallible> {
+    let left = timer.context().left(number, slices);
+    if left == 0 {
+        timer.driver().stop();
+        return Ok(false);
+    }
+    timer.driver().slice();
+    *timer.context_mut() = Progress::of(number, left - 1);
+    Ok(true)
 }

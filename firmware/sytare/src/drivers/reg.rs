@@ -27,14 +27,17 @@ impl<T: Copy> Reg<T> {
     }
 }
 
+impl Reg<u8> {
+    /// Sets bits.
+    #[inline(always)]
+    pub fn on(self, bits: u8) {
+        self.set(self.get() | bits)
+    }
+}
+
 macro_rules! bits {
     ($($t:ident)+) => {$(
         impl Reg<$t> {
-            /// Sets bits.
-            #[inline(always)]
-            pub fn on(self, bits: $t) {
-                self.set(self.get() | bits)
-            }
             /// Clears bits.
             #[inline(always)]
             pub fn off(self, bits: $t) {

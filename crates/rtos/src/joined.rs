@@ -1,0 +1,195 @@
+//! Steps with something beside the kernel that takes part in their commits: devices.
+//!
+//! ```text
+//!  th.step_with(&mut devices, ..)    body: step.token() is both; step.inner() has the kernel's calls
+//!  join   the other one stages with the step's number
+//!           the kernel's join, one section: its words, the commit store
+//!         the other one finishes: settles, has its devices follow
+//! ```
+//!
+//! The other one stages and finishes outside of the kernel's section, so its buses do not hold up
+//! interrupts. In between other threads may run. They do not see what is staged: it belongs to one
+//! thread, which has lent it by `&mut`, and its numbers are those of that thread.
+//!
+//! # A thread that is aborted
+//!
+//! It may stop between staging and the commit, or between that and the end. Neither is finished in
+//! this life, and nobody uses it: no other thread has it. The next open settles or reverts it by
+//! the number of the thread's last commit, which does not change any more. That is why the thread
+//! of a reserved place has no such steps: a thread that is spawned there later would go on with the
+//! numbers, and the number in doubt would be committed by one of its steps.
+
+use crate::error::code;
+use crate::kernel::Sys;
+use crate::spawn::is_reserved;
+use crate::system::System;
+use crate::thread::Thread;
+use core::cell::Cell;
+use core::convert::Infallible;
+use core::ops::{Deref, Range};
+use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
+use nv_replay::nvmem::{Model, Persist, planted};
+use nv_replay::{Commit, Committed, Error, HasInner, StepBody, StepError, Token, TurnBody};
+
+/// What takes part in the commits of a thread's steps beside the kernel.
+///
+/// `nv-device` implements it for a `Set` of devices.
+pub trait Joiner<M: Model> {
+    /// Stages what the step's body has done with it, with the step's number; calls `store` with the
+    /// commit, once; and finishes.
+    ///
+    /// **Errors**: that of `store`, or one of its own before it calls that. Then it has given up
+    /// what the body has done, and has cleared what it has staged, as [`Token::join`] asks for.
+    fn join_by<'c>(
+        &self,
+        commit: Commit<'c, M>,
+        store: impl FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
+    ) -> Result<Committed<'c>, Error>;
+
+    /// Gives up what the body has done with it: the step is undone.
+    fn undone(&self);
+
+    /// Whether it belongs to this thread of its system.
+    fn is_of(&self, thread: usize) -> bool;
+}
+
+/// The token of a step with a [`Joiner`], to which it dereferences. The step's
+/// [`inner`](nv_replay::Step::inner) is the kernel's step, for the calls on its objects.
+pub struct With<'k, 'm, 'd, S: System, J> {
+    sys: Sys<'k, 'm, S>,
+    joiner: &'d J,
+}
+
+/// The kernel's join has begun: it gives up by itself what the body has done with objects. If this
+/// is dropped before, the kernel gives it up.
+struct Kernels<'a, 'k, 'm, S: System> {
+    sys: &'a Sys<'k, 'm, S>,
+    begun: Cell<bool>,
+}
+
+impl<S: System> Drop for Kernels<'_, '_, '_, S> {
+    fn drop(&mut self) {
+        if !self.begun.get() && !planted!("nv-rtos/refused-joiner-keeps-claims") {
+            Token::undone(self.sys)
+        }
+    }
+}
+
+impl<S: System, J: Joiner<S::Model>> Token<S::Model> for With<'_, '_, '_, S, J> {
+    #[inline(always)]
+    fn join<'c>(&self, commit: Commit<'c, S::Model>) -> Result<Committed<'c>, Error> {
+        let kernels = Kernels {
+            sys: &self.sys,
+            begun: Cell::new(false),
+        };
+        self.joiner.join_by(commit, |commit| {
+            kernels.begun.set(true);
+            Token::join(&self.sys, commit)
+        })
+    }
+
+    fn undone(&self) {
+        if !planted!("nv-rtos/joiner-not-undone") {
+            self.joiner.undone();
+        }
+        Token::undone(&self.sys)
+    }
+}
+
+impl<'k, 'm, S: System, J> HasInner for With<'k, 'm, '_, S, J> {
+    type Inner = Sys<'k, 'm, S>;
+    fn inner(&self) -> &Sys<'k, 'm, S> {
+        &self.sys
+    }
+}
+
+impl<S: System, J> Deref for With<'_, '_, '_, S, J> {
+    type Target = J;
+    fn deref(&self) -> &J {
+        self.joiner
+    }
+}
+
+/// Whether this thread may have steps with it.
+fn check<S: System, J: Joiner<S::Model>>(sys: &Sys<'_, '_, S>, joiner: &J) -> Result<(), Error> {
+    let mut refused = is_reserved::<S>(sys.me) || !joiner.is_of(sys.me);
+    if planted!("nv-rtos/joiner-of-any-thread") {
+        refused = false;
+    }
+    if refused {
+        return Err(Error::Aborted(code::NOT_OF_THREAD));
+    }
+    Ok(())
+}
+
+impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
+    /// Like [`step`](Self::step), with something beside the kernel that takes part in the step's
+    /// commit: a `Set` of devices of `nv-device`. The calls on objects of the kernel take
+    /// [`step.inner()`](nv_replay::Step::inner).
+    ///
+    /// **Power loss**: before the commit store nothing of the step has happened, with the objects
+    /// and with what is beside the kernel neither; after it, all. **Cost**: that of
+    /// [`step`](Self::step), and of what is beside the kernel. **Errors**: those of
+    /// [`step`](Self::step); [`code::NOT_OF_THREAD`], which is no record.
+    #[track_caller]
+    #[inline(always)]
+    #[allow(clippy::type_complexity)]
+    pub fn step_with<'d, J: Joiner<S::Model>, A: Arg, O>(
+        &mut self,
+        joiner: &'d mut J,
+        args: A,
+        body: StepBody<R, S::Model, A, O, With<'k, 'm, 'd, S, J>>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        let sys = self.sys();
+        if let Err(error) = check(&sys, joiner).and_then(|()| sys.before_a_number()) {
+            return Err(StepError { error, args });
+        }
+        let live = self.rt.is_live();
+        let done = self.rt.step_with(&With { sys, joiner }, args, body);
+        if S::CONTROL.lives != 0 && live && done.is_err() {
+            // The error is a record.
+            sys.progressed();
+        }
+        done
+    }
+
+    /// Like [`each_step`](Self::each_step), with something beside the kernel: see
+    /// [`step_with`](Self::step_with). **Power loss**, **Cost** and **Errors**: as in both.
+    #[track_caller]
+    #[inline(always)]
+    #[allow(clippy::type_complexity)]
+    pub fn each_step_with<'d, J: Joiner<S::Model>, A: Repeat>(
+        &mut self,
+        joiner: &'d mut J,
+        range: Range<u32>,
+        args: A,
+        body: TurnBody<R, S::Model, A, With<'k, 'm, 'd, S, J>>,
+    ) -> Result<(), Error> {
+        let sys = self.sys();
+        check(&sys, joiner)?;
+        sys.before_a_number()?;
+        let token = With { sys, joiner };
+        self.rt.each_step_with(&token, range, args, body)
+    }
+
+    /// Like [`forever_step`](Self::forever_step), with something beside the kernel: see
+    /// [`step_with`](Self::step_with). **Power loss**, **Cost** and **Errors**: as in both.
+    #[track_caller]
+    #[inline(always)]
+    #[allow(clippy::type_complexity)]
+    pub fn forever_step_with<'d, J: Joiner<S::Model>, A: Repeat>(
+        &mut self,
+        joiner: &'d mut J,
+        args: A,
+        body: TurnBody<R, S::Model, A, With<'k, 'm, 'd, S, J>>,
+    ) -> Result<Infallible, Error> {
+        let sys = self.sys();
+        check(&sys, joiner)?;
+        sys.before_a_number()?;
+        let token = With { sys, joiner };
+        self.rt.forever_step_with(&token, args, body)
+    }
+}
