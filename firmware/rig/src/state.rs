@@ -104,8 +104,8 @@ pub fn mix(x: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// The most bytes that one access changes: what a device keeps.
-const WHOLE: usize = 16;
+/// The most bytes that one access changes.
+const WHOLE: usize = KEPT;
 
 /// One store of one atomic unit, or of a part of one; or what an access to a device has changed of
 /// what is kept.

@@ -214,8 +214,13 @@ pub mod bench {
     pub const TUNED: u16 = 22;
     /// How often the alarm was set.
     pub const SETTINGS: u16 = 23;
+    /// A store has the outside send a packet on [`CHANNEL`]: the number of the first one that was
+    /// not answered. It arrives if the radio receives.
+    pub const SEND: u16 = 24;
+    /// The number of the last packet that was answered.
+    pub const ANSWERED: u16 = 25;
     /// How many registers there are.
-    pub const COUNT: u16 = 24;
+    pub const COUNT: u16 = 26;
 
     /// How long an access lasts.
     pub const ACCESS_NS: u64 = 50_000;
@@ -303,6 +308,8 @@ pub const FILES: &[&str] = &[
     "suite/src/board/buttons.rs",
     "suite/src/board/sensor.rs",
     "suite/src/board/radio.rs",
+    "suite/src/board/node.rs",
+    "suite/src/board/receive.rs",
     "suite/src/board/alarm.rs",
 ];
 

@@ -10,7 +10,9 @@ mod alarm;
 mod blink;
 mod buttons;
 mod lamps;
+mod node;
 mod radio;
+mod receive;
 mod sensor;
 
 use crate::{Group, Mapped, Scenario, Scene};
@@ -47,13 +49,16 @@ pub const fn events_group<M: Mapped>() -> Group<M> {
     }
 }
 
-/// The scenarios of the image `device-radio`: a node that measures and sends.
+/// The scenarios of the image `device-radio`: nodes that measure and send, and that receive.
 pub const fn radio_group<M: Mapped>() -> Group<M> {
     const {
         Group {
             name: "device-radio",
             primitive: "nv-device",
-            scenarios: &[Scenario::new("node", 1024, radio::node)],
+            scenarios: &[
+                Scenario::new("node", 1024, node::node),
+                Scenario::new("receive", 1024, receive::receive),
+            ],
         }
     }
 }
@@ -78,6 +83,9 @@ pub(crate) const SENT_EARLY: u16 = 47;
 
 /// A call changes a device, and not its context.
 pub(crate) const UNSAVED: u16 = 48;
+
+/// A packet is answered before the commit of the step that handles it.
+pub(crate) const ANSWERED_EARLY: u16 = 49;
 
 /// The table of the programs. Numbers come round again.
 const TABLE: Config = Config {

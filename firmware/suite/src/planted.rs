@@ -59,7 +59,7 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 47] = [
+pub const BUGS: [Bug; 48] = [
     Bug {
         number: crate::board::UNRESOLVED,
         group: "device",
@@ -129,6 +129,14 @@ pub const BUGS: [Bug; 47] = [
         group: "device-radio",
         scenario: "node",
         what: "a radio is configured once, and not again after a cut",
+        on: &["arm", "riscv", "msp430"],
+        both: false,
+    },
+    Bug {
+        number: crate::board::ANSWERED_EARLY,
+        group: "device-radio",
+        scenario: "receive",
+        what: "a packet is answered before the commit of the step that handles it",
         on: &["arm", "riscv", "msp430"],
         both: false,
     },

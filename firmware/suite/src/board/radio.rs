@@ -1,18 +1,15 @@
-//! A node that measures and sends: some readings of a sensor, then a packet with their mean over a
-//! radio on SPI. The radio's driver is written on embedded-hal, and knows nothing of power cuts.
+//! The radio on SPI. Its driver is written on embedded-hal, and knows nothing of power cuts.
 
-use super::sensor::{Range, Sensor};
-use super::{CONFIGURED_ONCE, CONTEXTS, SENT_EARLY, committed};
-use crate::abi::bench::{ARRIVED, CHANNEL, REFERENCE_MV, SELECT, SENSOR, SPI, TUNED};
-use crate::{Bench, Mapped, Scene, check, ok, progress};
+use crate::Bench;
+use crate::abi::bench::{CHANNEL, SELECT, SPI};
 use core::convert::Infallible;
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
+use nv_device::Restore;
 use nv_device::nvmem::Persist;
-use nv_device::{Devices, Members, Restore, Set, Staged, StagedDevice, open};
-use nv_replay::{Config, Message, NotNow, Options, Outlet, Port, Replay, last_committed};
+use nv_replay::Config;
 
 /// The bus with the radio.
-struct Bus<'d>(Bench<'d>);
+pub(super) struct Bus<'d>(Bench<'d>);
 
 impl Bus<'_> {
     fn byte(&mut self, out: u8) -> u8 {
@@ -50,13 +47,13 @@ impl SpiDevice for Bus<'_> {
 }
 
 /// The driver.
-struct Cc2500<S> {
+pub(super) struct Cc2500<S> {
     spi: S,
 }
 
 /// The chip does not do what it is told.
 #[derive(Debug, Clone, Copy)]
-struct Silent;
+pub(super) struct Silent;
 
 mod chip {
     pub const PKTLEN: u8 = 0x06;
@@ -64,12 +61,17 @@ mod chip {
     pub const CHANNR: u8 = 0x0A;
     pub const SRES: u8 = 0x30;
     pub const STX: u8 = 0x35;
+    pub const SRX: u8 = 0x34;
+    pub const SFRX: u8 = 0x3A;
     pub const SFTX: u8 = 0x3B;
+    pub const RXBYTES: u8 = 0x3B | 0xC0;
+    pub const FIFO_READ: u8 = 0x3F | 0x80;
     pub const MARCSTATE: u8 = 0x35 | 0xC0;
     pub const PATABLE: u8 = 0x3E;
     pub const FIFO_BURST: u8 = 0x7F;
     /// In MARCSTATE.
     pub const IDLE: u8 = 1;
+    pub const RX: u8 = 13;
 }
 
 impl<S: SpiDevice> Cc2500<S> {
@@ -96,16 +98,46 @@ impl<S: SpiDevice> Cc2500<S> {
     }
 
     /// Sends a packet, and waits until it has left.
-    fn send(&mut self, bytes: &[u8]) -> Result<(), Silent> {
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), Silent> {
         self.write(&[chip::SFTX])?;
         let header = [chip::FIFO_BURST, bytes.len() as u8];
         let mut all = [Operation::Write(&header), Operation::Write(bytes)];
         self.spi.transaction(&mut all).map_err(|_| Silent)?;
         self.write(&[chip::STX])?;
+        self.wait_for(chip::IDLE)
+    }
+
+    /// Listens.
+    pub fn listen(&mut self) -> Result<(), Silent> {
+        self.write(&[chip::SRX])?;
+        self.wait_for(chip::RX)
+    }
+
+    /// The packet that has arrived, if it has so many bytes. The chip does not listen any more.
+    pub fn receive<const N: usize>(&mut self) -> Result<Option<[u8; N]>, Silent> {
+        let mut bytes = [0; N];
+        if self.read(chip::RXBYTES)? == 0 {
+            return Ok(None);
+        }
+        let length = usize::from(self.read(chip::FIFO_READ)?);
+        for b in &mut bytes {
+            *b = self.read(chip::FIFO_READ)?;
+        }
+        // What the chip appends, too.
+        self.write(&[chip::SFRX])?;
+        Ok((length == N).then_some(bytes))
+    }
+
+    fn read(&mut self, register: u8) -> Result<u8, Silent> {
+        let mut both = [register, 0];
+        let done = self.spi.transfer_in_place(&mut both);
+        done.map(|()| both[1]).map_err(|_| Silent)
+    }
+
+    /// Waits for a state of the chip: one call must fit one life.
+    fn wait_for(&mut self, state: u8) -> Result<(), Silent> {
         for _ in 0..100 {
-            let mut state = [chip::MARCSTATE, 0];
-            self.spi.transfer_in_place(&mut state).map_err(|_| Silent)?;
-            if state[1] == chip::IDLE {
+            if self.read(chip::MARCSTATE)? == state {
                 return Ok(());
             }
         }
@@ -116,15 +148,15 @@ impl<S: SpiDevice> Cc2500<S> {
 /// What the application wants of the radio.
 #[derive(Persist, Clone, Copy)]
 #[repr(C)]
-struct Settings {
-    channel: u8,
-    power: u8,
-    /// Bytes of a context that are not used are part of it.
-    spare: u16,
+pub(super) struct Settings {
+    pub channel: u8,
+    pub power: u8,
+    /// For a length of two units on a 16-bit machine.
+    pub spare: u16,
 }
 
 /// The radio, restored.
-struct Radio<'d>(Cc2500<Bus<'d>>);
+pub(super) struct Radio<'d>(pub Cc2500<Bus<'d>>);
 
 impl<'d> Restore for Radio<'d> {
     type Context = Settings;
@@ -141,148 +173,16 @@ impl<'d> Restore for Radio<'d> {
     }
 }
 
-/// What the program keeps.
-#[derive(Persist)]
-#[repr(C)]
-struct Station {
-    sum: u16,
-    readings: u16,
-    packets: u16,
-    spare: u16,
-}
-
-struct Node<'d, 'm, M: Mapped> {
-    sensor: StagedDevice<'m, Sensor<'d>, M>,
-    radio: StagedDevice<'m, Radio<'d>, M>,
-    scene: &'d Scene<'d, M>,
-}
-
-impl<M: Mapped> Devices for Node<'_, '_, M> {
-    fn list(&self) -> impl Members {
-        (&self.sensor, &self.radio)
-    }
-}
-
-/// The environment: messages leave by the radio.
-struct Env<'n, 'd, 'm, M: Mapped>(&'n Set<Node<'d, 'm, M>>);
-
-impl<M: Mapped> Outlet for Env<'_, '_, '_, M> {
-    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
-        let scene = self.0.scene;
-        let sent = self.0.radio.with(|radio, s| {
-            // What is committed, and only that.
-            let tuned = u16::from_le_bytes([s.channel, s.power]);
-            check!(scene, scene.bench().read(TUNED) == tuned);
-            radio.0.send(m.bytes)
-        });
-        sent.map_err(|_| NotNow)
-    }
-}
-
-/// A packet's number, and the mean.
-static PACKET: Port<[u16; 2]> = Port::new(1);
-
-const TABLE: Config = Config {
+/// The table of programs that send.
+pub(super) const TABLE: Config = Config {
     bytes: 128,
     outbox_bytes: 32,
     seq_bits: 4,
 };
 
-/// Readings for a packet.
-const READINGS: u16 = 3;
-/// The power of the first packet.
-const POWER: u8 = 0xC6;
-
-fn bytes(packet: [u16; 2]) -> [u8; 4] {
-    let [[a, b], [c, d]] = packet.map(u16::to_le_bytes);
-    [a, b, c, d]
-}
-
-/// Turns that read the sensor, and after some of them one that sends.
-pub(super) fn node<M: Mapped>(scene: &mut Scene<'_, M>) {
-    let (bug, packets, region) = (scene.argument(), scene.rounds(2), scene.region());
-    let (scene, bench) = (&*scene, scene.bench());
-    check!(scene, bench.read(TUNED) & 0xFF == 0);
-    let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
-        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
-    };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
-    let number = committed(scene, number, &TABLE);
-    let range = Range {
-        reference: REFERENCE_MV,
-        input: SENSOR,
-    };
-    let settings = Settings {
-        channel: CHANNEL,
-        power: POWER,
-        spare: 0,
-    };
-    let (range, settings) = ok!(
-        scene,
-        open::<(Staged<Range>, Staged<Settings>), M>(contexts, number, (range, settings))
-    );
-    let configured = bug == CONFIGURED_ONCE && scene.read_cell(0) > 0;
-    let node = Set::new(Node {
-        sensor: StagedDevice::new(range, bench),
-        radio: StagedDevice::new(settings, (bench, configured)),
-        scene,
-    });
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
-    };
-    let mut rt = ok!(
-        scene,
-        Replay::<Station, M, _>::open_with(rest, options, Env(&node), |_| Ok(Station {
-            sum: 0,
-            readings: 0,
-            packets: 0,
-            spare: 0,
-        }))
-        .map_err(|r| r.error)
-    );
-    let turns = 0..u32::from(packets) * u32::from(READINGS + 1);
-    let sent = rt.each_step_with(&node, turns, bug, |step, station, _, bug| {
-        let node = step.token();
-        let s = station.get(step);
-        let (sum, readings, packets) = (s.sum, s.readings, s.packets);
-        let arrived = node.scene.bench().read(ARRIVED);
-        check!(
-            node.scene,
-            arrived == packets || bug == SENT_EARLY && arrived == packets + 1
-        );
-        // Its power is what was committed with the packets.
-        let settings = node.radio.context();
-        check!(
-            node.scene,
-            settings.is_some_and(|s| s.channel == CHANNEL && s.power == POWER + packets as u8)
-        );
-        progress!(node.scene, packets * (READINGS + 1) + readings);
-        let mut s = station.fields(step);
-        if readings < READINGS {
-            let reading = node.sensor.with(|sensor, _| sensor.read())?;
-            *s.sum.get_mut()? = sum + reading;
-            *s.readings.get_mut()? = readings + 1;
-            return Ok(());
-        }
-        let packet = [packets + 1, sum / READINGS];
-        if bug == SENT_EARLY {
-            let fresh = node.sensor.with(|sensor, _| sensor.read())?;
-            node.radio
-                .with(|radio, _| radio.0.send(&bytes([packet[0], fresh])))?;
-        } else {
-            step.send(&PACKET, packet)?;
-        }
-        *s.sum.get_mut()? = 0;
-        *s.readings.get_mut()? = 0;
-        *s.packets.get_mut()? = packet[0];
-        Ok(node.radio.change(step, |s| s.power += 1)?)
-    });
-    ok!(scene, sent);
-    let n = ok!(
-        scene,
-        rt.step((), |step, station, ()| Ok(station.get(step).packets))
-    );
-    progress!(scene, n * (READINGS + 1));
-    check!(scene, n == packets && bench.read(ARRIVED) == packets);
-}
+/// What a radio is set to first.
+pub(super) const FIRST: Settings = Settings {
+    channel: CHANNEL,
+    power: 0xC6,
+    spare: 0,
+};
