@@ -18,17 +18,17 @@
 #![forbid(unsafe_code)]
 
 mod adc;
+pub mod bench;
 mod buttons;
 mod clock;
-pub mod desk;
 mod leds;
 pub mod radio;
 mod timer;
 
 pub use adc::Adc;
+pub use bench::Bench;
 pub use buttons::Buttons;
 pub use clock::Clock;
-pub use desk::Desk;
 pub use leds::Leds;
 pub use radio::Radio;
 pub use timer::Timer;

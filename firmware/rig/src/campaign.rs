@@ -6,7 +6,7 @@ use crate::image::Image;
 use crate::machine::Machine;
 use crate::{interrupts, machines, periods, preempt, programs, report};
 use anyhow::{Context, Result, bail};
-use relume_suite::abi::needs_desk;
+use relume_suite::abi::needs_bench;
 use relume_suite::planted::Bug;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -206,7 +206,7 @@ fn belongs(job: &Job, group: &str) -> bool {
         Some(part) => {
             part.starts_with('-')
                 && (group != "rtos" || job.case.preempts)
-                && (group != "device" || needs_desk(&job.source.group))
+                && (group != "device" || needs_bench(&job.source.group))
         }
         None => false,
     }

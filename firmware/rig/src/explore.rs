@@ -21,7 +21,7 @@ use crate::machine::{Boot, End, Machine, Ran};
 use crate::state::{Log, State, Store};
 use crate::time::Stopwatch;
 use anyhow::{Result, bail};
-use relume_models::Desk;
+use relume_models::Bench;
 use relume_suite::abi::{self, cell};
 use std::collections::HashSet;
 
@@ -582,7 +582,7 @@ pub fn wrong(case: &Case, from: &State, log: &Log, now: &State, ran: &Ran) -> Op
     if let Some(s) = log.stores.iter().find(|s| !inside(s)) {
         return Some(Why::Outside(*s));
     }
-    if let Some(what) = Desk::mistake(now.desk()) {
+    if let Some(what) = Bench::mistake(now.bench()) {
         return Some(Why::Device(what));
     }
     if ran.end != End::Status(abi::FINISHED) {

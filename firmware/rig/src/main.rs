@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail};
 use campaign::{Done, Job, Source};
 use clap::Parser;
 use explore::{Case, Limits};
-use relume_suite::abi::{ARM, ARMV6M, needs_desk};
+use relume_suite::abi::{ARM, ARMV6M, needs_bench};
 use relume_suite::{HostModel, groups, planted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -328,7 +328,7 @@ fn all(a: &Args) -> Result<bool> {
     // one instruction, and QEMU's order of the two is not always the rig's.
     let alike = |s: &Source| {
         let here = s.machine != ARM.name || s.group == "switch";
-        here && !needs_desk(&s.group)
+        here && !needs_bench(&s.group)
     };
     let compared =
         |j: &&Job| j.planted.is_none() && j.case.preempts && !a.costs && alike(&j.source);

@@ -2,10 +2,10 @@
 
 use crate::image::Image;
 use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran};
-use crate::state::{DESK, Log, MAILBOX, NVM, State, When, register};
+use crate::state::{BENCH, Log, MAILBOX, NVM, State, When, register};
 use anyhow::{Result, bail};
 use msp430_emu::{self as emu, Cpu, Observer, PC, SR, Stop, TimerA, Width, disassemble, flag};
-use relume_models::Desk;
+use relume_models::Bench;
 use relume_suite::abi::{self, MSP430, cell};
 use std::ops::{ControlFlow, Range};
 
@@ -22,15 +22,15 @@ fn is_peripheral(at: usize) -> bool {
 const RAM: Range<usize> = MSP430.ram as usize..(MSP430.ram + MSP430.ram_len) as usize;
 const NVM_AT: Range<usize> = MSP430.nvm as usize..MSP430.nvm as usize + NVM;
 const MAILBOX_AT: Range<usize> = MSP430.mailbox as usize..MSP430.mailbox as usize + MAILBOX;
-const DESK_AT: Range<usize> =
-    MSP430.desk as usize..(MSP430.desk + 2 * abi::desk::COUNT as u32) as usize;
+const BENCH_AT: Range<usize> =
+    MSP430.bench as usize..(MSP430.bench + 2 * abi::bench::COUNT as u32) as usize;
 const CODE: Range<usize> = MSP430.code as usize..(MSP430.code + MSP430.code_len) as usize;
 
 /// An MSP430FR5994, its lower 64 KiB.
 pub struct Msp430 {
     image: Image,
     cpu: Cpu,
-    desk: Desk,
+    bench: Bench,
     garbage: Garbage,
     /// Bytes at the start of RAM that hold static variables.
     statics: usize,
@@ -57,7 +57,7 @@ impl Msp430 {
         Ok(Msp430 {
             image,
             cpu,
-            desk: Desk::new(),
+            bench: Bench::new(),
             garbage: Garbage::default(),
             statics,
             open: None,
@@ -68,7 +68,7 @@ impl Msp430 {
 /// What a run does to memory.
 struct Watch<'a> {
     log: &'a mut Log,
-    desk: &'a mut Desk,
+    bench: &'a mut Bench,
     detail: bool,
     status: Option<u16>,
     /// A rule that a load or a store broke, and the address.
@@ -78,10 +78,10 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(log: &'a mut Log, desk: &'a mut Desk, detail: bool) -> Self {
+    fn new(log: &'a mut Log, bench: &'a mut Bench, detail: bool) -> Self {
         Watch {
             log,
-            desk,
+            bench,
             detail,
             status: None,
             broken: None,
@@ -90,10 +90,10 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The register of the desk that this is an access to.
+/// The register of the bench that this is an access to.
 #[inline]
-fn on_desk(address: u16, width: Width) -> Option<u16> {
-    let offset = u64::from(address).checked_sub(MSP430.desk.into())?;
+fn on_bench(address: u16, width: Width) -> Option<u16> {
+    let offset = u64::from(address).checked_sub(MSP430.bench.into())?;
     let bytes = match width {
         Width::Byte => 1,
         Width::Word => 2,
@@ -116,7 +116,7 @@ impl Watch<'_> {
     /// The timer's interrupt is a button's, if a program wants that.
     fn press(&mut self, cpu: &Cpu) {
         let when = self.when(cpu.instructions, cpu.regs[PC], cpu.cycles);
-        self.log.access(self.desk, when, Desk::interrupt)
+        self.log.access(self.bench, when, Bench::interrupt)
     }
 }
 
@@ -125,7 +125,7 @@ impl Observer for Watch<'_> {
     fn load(&mut self, address: u16, width: Width) -> ControlFlow<()> {
         let at = usize::from(address);
         let there = RAM.contains(&at) || at >= NVM_AT.start || MAILBOX_AT.contains(&at);
-        if there || is_peripheral(at) || on_desk(address, width).is_some() {
+        if there || is_peripheral(at) || on_bench(address, width).is_some() {
             return ControlFlow::Continue(());
         }
         self.broken.get_or_insert((FaultKind::Load, address));
@@ -134,12 +134,12 @@ impl Observer for Watch<'_> {
 
     #[inline]
     fn supply(&mut self, load: &emu::Load) -> Option<u16> {
-        if usize::from(load.address) >= DESK_AT.end {
+        if usize::from(load.address) >= BENCH_AT.end {
             return None;
         }
-        let n = on_desk(load.address, load.width)?;
+        let n = on_bench(load.address, load.width)?;
         let when = self.when(load.instruction, load.pc, load.cycle);
-        Some(self.log.access(self.desk, when, |desk| desk.read(n)))
+        Some(self.log.access(self.bench, when, |bench| bench.read(n)))
     }
 
     #[inline]
@@ -152,9 +152,9 @@ impl Observer for Watch<'_> {
             return ControlFlow::Break(());
         }
         let when = self.when(s.instruction, s.pc, s.cycle);
-        if let Some(n) = on_desk(s.address, s.width) {
+        if let Some(n) = on_bench(s.address, s.width) {
             self.log
-                .access(self.desk, when, |desk| desk.write(n, s.new));
+                .access(self.bench, when, |bench| bench.write(n, s.new));
             return ControlFlow::Continue(());
         }
         let offset = if NVM_AT.contains(&at) {
@@ -229,8 +229,8 @@ impl Machine for Msp430 {
 
     fn state(&self, into: &mut State) {
         into.0[..NVM].copy_from_slice(&self.cpu.mem[NVM_AT]);
-        into.0[NVM..DESK].copy_from_slice(&self.cpu.mem[MAILBOX_AT]);
-        into.0[DESK..].copy_from_slice(&self.desk.kept());
+        into.0[NVM..BENCH].copy_from_slice(&self.cpu.mem[MAILBOX_AT]);
+        into.0[BENCH..].copy_from_slice(&self.bench.kept());
     }
 
     fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)> {
@@ -256,7 +256,7 @@ impl Msp430 {
         self.garbage.fill(boot.seed, &mut cpu.mem[RAM]);
         cpu.mem[NVM_AT].copy_from_slice(boot.state.nvm());
         cpu.mem[MAILBOX_AT].copy_from_slice(boot.state.mailbox());
-        self.desk.power_on(boot.state.desk());
+        self.bench.power_on(boot.state.bench());
         for p in PERIPHERALS {
             cpu.mem[p].fill(0);
         }
@@ -281,7 +281,7 @@ impl Msp430 {
         log.stores.clear();
         self.reset(boot);
         let cpu = &mut self.cpu;
-        let mut watch = Watch::new(log, &mut self.desk, boot.detail);
+        let mut watch = Watch::new(log, &mut self.bench, boot.detail);
         let mut instants = instants.iter().peekable();
         let stop = loop {
             let until = instants

@@ -3,7 +3,7 @@
 use crate::explore::{Case, Failure, Why, differ, wrong};
 use crate::machine::{Boot, End, Machine};
 use crate::replay::{Cut, Line};
-use crate::state::{DESK, Log, NVM, State, Store};
+use crate::state::{BENCH, Log, NVM, State, Store};
 use anyhow::{Result, bail};
 use relume_suite::abi::{self, cell};
 use std::fmt::Write;
@@ -197,7 +197,7 @@ fn stores(out: &mut String, m: &dyn Machine, from: &State, all: &[Store]) {
         }
         let to = match s.mailbox_write() {
             Some((cell, _)) => format!("mailbox {cell}"),
-            None if s.on_desk() => format!("desk {}", at - DESK),
+            None if s.on_bench() => format!("bench {}", at - BENCH),
             None => format!("nvm {at:#05x}"),
         };
         let by = m.image().name(s.pc);

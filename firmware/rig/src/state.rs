@@ -1,6 +1,6 @@
 //! The state that survives a power cut, and the log of the stores to it.
 
-use relume_models::desk::{Desk, KEPT};
+use relume_models::bench::{Bench, KEPT};
 use relume_suite::abi::{self, cell};
 
 /// Bytes of non-volatile memory.
@@ -8,13 +8,13 @@ pub const NVM: usize = abi::NVM_BYTES;
 /// Bytes of the mailbox.
 pub const MAILBOX: usize = 2 * abi::cell::COUNT as usize;
 
-/// Where what the desk keeps begins.
-pub const DESK: usize = NVM + MAILBOX;
+/// Where what the bench keeps begins.
+pub const BENCH: usize = NVM + MAILBOX;
 
 /// Everything outside of the power domain: the non-volatile memory, the mailbox behind it, and then
 /// what the devices keep and the outside has seen of them.
 #[derive(Clone, PartialEq, Eq)]
-pub struct State(pub Box<[u8; DESK + KEPT]>);
+pub struct State(pub Box<[u8; BENCH + KEPT]>);
 
 /// Cells that start-up sets anew or that only count: no scenario reads them, so they are no part of
 /// what a boot depends on.
@@ -25,7 +25,7 @@ impl State {
     /// A blank memory of `bytes`, and a mailbox that names a scenario. The bytes behind are filled
     /// with a pattern: no scenario may change them.
     pub fn blank(bytes: usize, scenario: u16, argument: u16) -> Self {
-        let mut s = State(Box::new([0; DESK + KEPT]));
+        let mut s = State(Box::new([0; BENCH + KEPT]));
         s.0[bytes.min(NVM)..NVM].fill(0xA5);
         s.write_cell(cell::SCENARIO, scenario);
         s.write_cell(cell::ARGUMENT, argument);
@@ -39,11 +39,11 @@ impl State {
 
     /// The mailbox.
     pub fn mailbox(&self) -> &[u8] {
-        &self.0[NVM..DESK]
+        &self.0[NVM..BENCH]
     }
 
     /// What the devices keep.
-    pub fn desk(&self) -> &[u8; KEPT] {
+    pub fn bench(&self) -> &[u8; KEPT] {
         self.0.last_chunk().unwrap_or(&[0; KEPT])
     }
 
@@ -152,13 +152,13 @@ impl Store {
     }
 
     /// Whether it is what a device keeps.
-    pub fn on_desk(&self) -> bool {
-        usize::from(self.at) >= DESK
+    pub fn on_bench(&self) -> bool {
+        usize::from(self.at) >= BENCH
     }
 
     /// The mailbox's cell and its value.
     pub fn mailbox_write(&self) -> Option<(u16, u16)> {
-        if self.on_desk() {
+        if self.on_bench() {
             return None;
         }
         let cell = usize::from(self.at).checked_sub(NVM)? / 2;
@@ -206,21 +206,26 @@ impl Log {
         });
     }
 
-    /// Records what an access to the desk changes of what is kept: all of it at once.
-    pub fn access<O>(&mut self, desk: &mut Desk, when: When, f: impl FnOnce(&mut Desk) -> O) -> O {
-        let before = desk.kept();
-        let o = f(desk);
-        let after = desk.kept();
+    /// Records what an access to the bench changes of what is kept: all of it at once.
+    pub fn access<O>(
+        &mut self,
+        bench: &mut Bench,
+        when: When,
+        f: impl FnOnce(&mut Bench) -> O,
+    ) -> O {
+        let before = bench.kept();
+        let o = f(bench);
+        let after = bench.kept();
         let differs = |i: &usize| before[*i] != after[*i];
         if let (Some(first), Some(last)) = ((0..KEPT).find(differs), (0..KEPT).rev().find(differs))
         {
-            self.whole(DESK + first, &after[first..=last], when);
+            self.whole(BENCH + first, &after[first..=last], when);
         }
         o
     }
 }
 
-/// What a program does with a register of the desk.
+/// What a program does with a register of the bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// It loads it.
@@ -229,10 +234,10 @@ pub enum Access {
     Store(u16),
 }
 
-/// The register of an access at this offset in the desk's page, if it is one of a whole register.
+/// The register of an access at this offset in the bench's page, if it is one of a whole register.
 pub fn register(offset: u64, bytes: usize) -> Option<u16> {
     let whole = bytes == 2 && offset.is_multiple_of(2);
-    (whole && offset < 2 * u64::from(abi::desk::COUNT)).then_some(offset as u16 / 2)
+    (whole && offset < 2 * u64::from(abi::bench::COUNT)).then_some(offset as u16 / 2)
 }
 
 /// Where in a run something happened.
@@ -295,26 +300,31 @@ mod tests {
 
     #[test]
     fn what_an_access_changes_is_one_store() {
-        let (mut s, mut log, mut desk) = (State::blank(64, 3, 0), Log::default(), Desk::new());
+        let (mut s, mut log, mut bench) = (State::blank(64, 3, 0), Log::default(), Bench::new());
         let mut h = s.hash();
-        desk.power_on(s.desk());
+        bench.power_on(s.bench());
         let mut write =
-            |register, value| log.access(&mut desk, When::default(), |d| d.write(register, value));
-        write(abi::desk::ALARM, 0x0102);
-        write(abi::desk::NUMBER, 0x0304);
+            |register, value| log.access(&mut bench, When::default(), |d| d.write(register, value));
+        write(abi::bench::ALARM, 0x0102);
+        write(abi::bench::NUMBER, 0x0304);
         assert_eq!(log.stores.len(), 1);
         let stored = &log.stores[0];
-        assert!(stored.on_desk() && !stored.in_nvm() && stored.mailbox_write().is_none());
+        assert!(stored.on_bench() && !stored.in_nvm() && stored.mailbox_write().is_none());
         assert_eq!(stored.bytes(), [2, 1, 4, 3, 1]);
         s.apply(stored, &mut h);
         assert_eq!(h, s.hash());
-        assert_eq!(*s.desk(), desk.kept());
+        assert_eq!(*s.bench(), bench.kept());
     }
 
     #[test]
     fn registers_are_accessed_whole() {
         assert_eq!(register(4, 2), Some(2));
-        for (offset, bytes) in [(4, 1), (4, 4), (5, 2), (2 * u64::from(abi::desk::COUNT), 2)] {
+        for (offset, bytes) in [
+            (4, 1),
+            (4, 4),
+            (5, 2),
+            (2 * u64::from(abi::bench::COUNT), 2),
+        ] {
             assert_eq!(register(offset, bytes), None);
         }
     }

@@ -251,7 +251,7 @@ fn what_the_outside_has_seen_survives_and_a_device_does_not() {
         // The stores: the status, then the lamp.
         assert_eq!(f.cuts, [2]);
         let text = report::failure(m, "test", &case(DEVICE), &f, 10_000).unwrap();
-        assert!(text.contains("desk 0 "), "{text}");
+        assert!(text.contains("bench 0 "), "{text}");
     });
 }
 

@@ -9,7 +9,7 @@ pub mod riscv;
 
 use crate::image::Image;
 use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran, Registers, Traced};
-use crate::state::{DESK, Log, MAILBOX, NVM, State};
+use crate::state::{BENCH, Log, MAILBOX, NVM, State};
 use anyhow::{Context, Result, bail};
 use buffer::Buffer;
 use capstone::Capstone;
@@ -134,7 +134,7 @@ impl<I: Isa> Emulated<I> {
             for (at, b) in I::PERIPHERALS.iter().zip(&peripherals) {
                 engine.map(*at, b, Prot::READ | Prot::WRITE)?;
             }
-            engine.map_desk(map.desk.into())?;
+            engine.map_bench(map.bench.into())?;
             let pristine = engine.uc.context_init().map_err(engine::error)?;
             Ok(Core { engine, pristine })
         };
@@ -231,13 +231,13 @@ impl<I: Isa> Machine for Emulated<I> {
 
     fn state(&self, into: &mut State) {
         into.0[..NVM].copy_from_slice(self.nvm.bytes());
-        into.0[NVM..DESK].copy_from_slice(&self.mailbox.bytes()[..MAILBOX]);
+        into.0[NVM..BENCH].copy_from_slice(&self.mailbox.bytes()[..MAILBOX]);
         let core = if self.detailed {
             &self.slow
         } else {
             &self.quick
         };
-        into.0[DESK..].copy_from_slice(&core.engine.uc.get_data().desk.kept());
+        into.0[BENCH..].copy_from_slice(&core.engine.uc.get_data().bench.kept());
     }
 
     fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)> {
@@ -271,8 +271,8 @@ impl<I: Isa> Emulated<I> {
         core.engine
             .uc
             .get_data_mut()
-            .desk
-            .power_on(boot.state.desk());
+            .bench
+            .power_on(boot.state.bench());
         self.garbage.fill(boot.seed, self.ram.bytes_mut());
         self.nvm.bytes_mut().copy_from_slice(boot.state.nvm());
         let mailbox = boot.state.mailbox();

@@ -1,5 +1,5 @@
 //! What the firmware, the rig and the emulators agree on: where memory lies on each machine, what
-//! the mailbox holds, and which registers the desk has.
+//! the mailbox holds, and which registers the bench has.
 //!
 //! The *mailbox* is where the firmware and the host exchange words: a block of 16-bit cells outside
 //! of the power domain. It survives power cuts and is not part of the non-volatile memory. Each
@@ -32,8 +32,8 @@ pub struct Machine {
     pub nvm_len: u32,
     /// Start of the mailbox.
     pub mailbox: u32,
-    /// Start of the registers of [`desk`].
-    pub desk: u32,
+    /// Start of the registers of [`bench`].
+    pub bench: u32,
     /// Bytes of an atomic unit of the non-volatile memory.
     pub unit: u32,
 }
@@ -54,7 +54,7 @@ pub const ARM: Machine = Machine {
     nvm: 0x2100_0000,
     nvm_len: NVM_BYTES as u32,
     mailbox: 0x2101_0000,
-    desk: 0x4003_0000,
+    bench: 0x4003_0000,
     unit: 4,
 };
 
@@ -78,7 +78,7 @@ pub const RISCV: Machine = Machine {
     nvm: 0x8010_0000,
     nvm_len: NVM_BYTES as u32,
     mailbox: 0x8011_0000,
-    desk: 0x1000_2000,
+    bench: 0x1000_2000,
     unit: 4,
 };
 
@@ -95,7 +95,7 @@ pub const MSP430: Machine = Machine {
     nvm: 0x4000,
     nvm_len: NVM_BYTES as u32,
     mailbox: 0x1800,
-    desk: 0x0F00,
+    bench: 0x0F00,
     unit: 2,
 };
 
@@ -110,8 +110,8 @@ pub fn runs_on(group: &str, machine: &str) -> bool {
     }
 }
 
-/// Whether a group's scenarios need the [`desk`]: models of its devices, or they fail.
-pub fn needs_desk(group: &str) -> bool {
+/// Whether a group's scenarios need the [`bench`]: models of its devices, or they fail.
+pub fn needs_bench(group: &str) -> bool {
     ["device", "device-events", "device-radio"].contains(&group)
 }
 
@@ -155,12 +155,12 @@ pub mod cell {
     pub const COUNT: u16 = 32;
 }
 
-/// The registers of the desk: devices that the emulators have models of, each of 16 bits, and the
+/// The registers of the bench: devices that the emulators have models of, each of 16 bits, and the
 /// same ones on each machine. A program loads and stores them whole.
 ///
-/// Every access lasts [`ACCESS_NS`](desk::ACCESS_NS), but those to what is the outside's: they are
+/// Every access lasts [`ACCESS_NS`](bench::ACCESS_NS), but those to what is the outside's: they are
 /// for checks only.
-pub mod desk {
+pub mod bench {
     /// The outputs of a port with eight lamps.
     pub const LEDS: u16 = 0;
     /// Its directions: a 1 makes an output.
@@ -210,7 +210,7 @@ pub mod desk {
     pub const CLEARED: u16 = 20;
     /// The number of the last packet that has arrived.
     pub const ARRIVED: u16 = 21;
-    /// The channel that the radio is set to.
+    /// The channel that the radio is set to, and its power in the upper half.
     pub const TUNED: u16 = 22;
     /// How often the alarm was set.
     pub const SETTINGS: u16 = 23;

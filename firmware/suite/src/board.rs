@@ -1,10 +1,10 @@
-//! Programs with devices, on the desk: each is written as a user writes it, on `nv-device`, with
+//! Programs with devices, on the bench: each is written as a user writes it, on `nv-device`, with
 //! drivers that know nothing of power cuts. Every access to a register is a point where the power
 //! may fail.
 //!
 //! At each boot a program checks: the power has reset the devices; before a device is used first,
 //! it is as its committed context says; the outside has seen nothing that was not committed then.
-//! What only the outside can judge, the packets, the desk judges itself.
+//! What only the outside can judge, the packets, the bench judges itself.
 
 mod alarm;
 mod blink;

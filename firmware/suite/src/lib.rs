@@ -49,7 +49,7 @@ pub mod tx;
 
 pub use abi::code;
 pub use mailbox::Mailbox;
-pub use scene::{Desk, Scene};
+pub use scene::{Bench, Scene};
 
 use ::nvmem::Model;
 use pmem_tx::Width;

@@ -1,17 +1,17 @@
-//! Access to the mailbox and to the desk: at its address on a machine, through a trait on a host.
+//! Access to the mailbox and to the bench: at its address on a machine, through a trait on a host.
 
-/// A mailbox and a desk on a host. A test keeps them outside of the memory that it cuts.
+/// A mailbox and a bench on a host. A test keeps them outside of the memory that it cuts.
 pub trait Mailbox {
     /// Reads a cell.
     fn read_cell(&self, cell: u16) -> u16;
     /// Writes a cell.
     fn write_cell(&self, cell: u16, value: u16);
-    /// Reads a register of [`desk`](crate::abi::desk).
+    /// Reads a register of [`bench`](crate::abi::bench).
     fn read_register(&self, register: u16) -> u16 {
         let _ = register;
         0
     }
-    /// Writes a register of [`desk`](crate::abi::desk).
+    /// Writes a register of [`bench`](crate::abi::bench).
     fn write_register(&self, register: u16, value: u16) {
         let _ = (register, value);
     }
@@ -48,11 +48,11 @@ pub(crate) mod on {
         }
         #[inline(always)]
         fn register(n: u16) -> *mut u16 {
-            (MACHINE.desk as usize as *mut u16).wrapping_add(n as usize)
+            (MACHINE.bench as usize as *mut u16).wrapping_add(n as usize)
         }
         #[inline(always)]
         pub fn read_register(&self, n: u16) -> u16 {
-            // SAFETY: a register of the desk, which no reference points to.
+            // SAFETY: a register of the bench, which no reference points to.
             unsafe { Self::register(n).read_volatile() }
         }
         #[inline(always)]

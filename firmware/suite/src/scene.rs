@@ -94,10 +94,10 @@ impl<'s, M: Mapped> Scene<'s, M> {
         self.mailbox.read_cell(cell::ARGUMENT)
     }
 
-    /// The devices on the desk.
+    /// The devices on the bench.
     #[inline(always)]
-    pub fn desk(&self) -> Desk<'s> {
-        Desk(self.mailbox)
+    pub fn bench(&self) -> Bench<'s> {
+        Bench(self.mailbox)
     }
 
     /// How many operations to do: `few`, or what the mailbox asks for.
@@ -203,12 +203,12 @@ impl<'s, M: Mapped> Scene<'s, M> {
     }
 }
 
-/// The devices of the machine: the registers of [`abi::desk`]. Each access is one volatile access,
+/// The devices of the machine: the registers of [`abi::bench`]. Each access is one volatile access,
 /// and the compiler may move plain stores to either side of it.
 #[derive(Clone, Copy)]
-pub struct Desk<'s>(Handle<'s>);
+pub struct Bench<'s>(Handle<'s>);
 
-impl Desk<'_> {
+impl Bench<'_> {
     /// Reads a register.
     #[inline(always)]
     pub fn read(&self, register: u16) -> u16 {

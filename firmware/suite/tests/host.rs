@@ -1,10 +1,10 @@
 //! Every scenario on every mapped model, with two power cuts: the mailbox, and what the devices on
-//! the desk keep, are the world that survives them.
+//! the bench keep, are the world that survives them.
 
 use nvmem::{Buffered32, InOrder16, InOrder32};
 use powerfail::{Explore, Mapped, Summary, World, explore_with};
-use relume_models::Desk;
-use relume_models::desk::KEPT;
+use relume_models::Bench;
+use relume_models::bench::KEPT;
 use relume_suite::{Mailbox, Scenario, Scene, abi};
 use std::cell::RefCell;
 
@@ -20,24 +20,24 @@ struct Outside {
 
 struct OnWorld<'w, 'r> {
     world: &'w World<'r, Outside>,
-    desk: RefCell<Desk>,
+    bench: RefCell<Bench>,
 }
 
 impl<'w, 'r> OnWorld<'w, 'r> {
     fn new(world: &'w World<'r, Outside>) -> Self {
-        let mut desk = Desk::new();
-        desk.power_on(&world.with(|o| o.kept));
-        let desk = RefCell::new(desk);
-        OnWorld { world, desk }
+        let mut bench = Bench::new();
+        bench.power_on(&world.with(|o| o.kept));
+        let bench = RefCell::new(bench);
+        OnWorld { world, bench }
     }
 
     /// An access to a device: the power may fail before and after it.
-    fn access<O>(&self, f: impl FnOnce(&mut Desk) -> O) -> O {
-        let mut desk = self.desk.borrow_mut();
-        let o = f(&mut desk);
-        let kept = desk.kept();
+    fn access<O>(&self, f: impl FnOnce(&mut Bench) -> O) -> O {
+        let mut bench = self.bench.borrow_mut();
+        let o = f(&mut bench);
+        let kept = bench.kept();
         self.world.update(|o| o.kept = kept);
-        assert_eq!(Desk::mistake(&kept), None);
+        assert_eq!(Bench::mistake(&kept), None);
         o
     }
 }
@@ -50,10 +50,10 @@ impl Mailbox for OnWorld<'_, '_> {
         self.world.update(|o| o.cells[usize::from(cell)] = value)
     }
     fn read_register(&self, register: u16) -> u16 {
-        self.access(|desk| desk.read(register))
+        self.access(|bench| bench.read(register))
     }
     fn write_register(&self, register: u16, value: u16) {
-        self.access(|desk| desk.write(register, value))
+        self.access(|bench| bench.write(register, value))
     }
 }
 
@@ -91,7 +91,7 @@ fn all<M: relume_suite::Mapped>() {
         for s in group.scenarios {
             // Without the interrupts, which a host does not have, one cut is enough. Programs with
             // devices make two on a buffered medium in the tests of `nv-device`.
-            let few = M::BUFFERED && abi::needs_desk(group.name);
+            let few = M::BUFFERED && abi::needs_bench(group.name);
             let depth = if cfg!(miri) || s.measures || s.interrupts || few {
                 1
             } else {

@@ -85,8 +85,8 @@ fn run() -> Result<(), Error> {
                 println!("{name}: interrupts are its subject: not killed");
                 continue;
             }
-            if abi::needs_desk(group.name) {
-                println!("{name}: the board has no desk: not killed");
+            if abi::needs_bench(group.name) {
+                println!("{name}: the board has no bench: not killed");
                 continue;
             }
             let mut o = o.clone();

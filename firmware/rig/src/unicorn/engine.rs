@@ -4,7 +4,7 @@ use super::{Buffer, Isa};
 use crate::machine::{End, Fault, FaultKind, LATE, Registers, Traced};
 use crate::state::{Access, Log, MAILBOX, NVM, When, register};
 use anyhow::{Result, anyhow};
-use relume_models::Desk;
+use relume_models::Bench;
 use relume_suite::abi::{self, cell};
 use unicorn_engine::{HookType, MemType, Prot, Unicorn, uc_error};
 
@@ -17,7 +17,7 @@ pub const NOWHERE: u64 = 0xFFFF_FFF0;
 pub struct Watch {
     log: Log,
     /// The devices.
-    pub desk: Desk,
+    pub bench: Bench,
     end: Option<End>,
     limit: u64,
     /// Instructions of all blocks that have begun.
@@ -62,7 +62,7 @@ impl Watch {
         let map = I::MAP;
         Watch {
             log: Log::default(),
-            desk: Desk::new(),
+            bench: Bench::new(),
             end: None,
             limit: 0,
             count: 0,
@@ -106,7 +106,7 @@ impl Watch {
     /// The timer's interrupt is a button's, if a program wants that.
     pub fn press(&mut self) {
         let when = self.when();
-        self.log.access(&mut self.desk, when, Desk::interrupt)
+        self.log.access(&mut self.bench, when, Bench::interrupt)
     }
 
     /// Whether it stops at every instruction.
@@ -327,10 +327,10 @@ impl Engine {
         done.map_err(error)
     }
 
-    /// Maps the desk's registers.
+    /// Maps the bench's registers.
     ///
     /// **Errors**: those of Unicorn.
-    pub fn map_desk(&mut self, at: u64) -> Result<()> {
+    pub fn map_bench(&mut self, at: u64) -> Result<()> {
         let read = move |uc: &mut Unicorn<'_, Watch>, offset: u64, size: usize| {
             device(uc, at, offset, size, Access::Load)
         };
@@ -500,7 +500,7 @@ fn store(
     }
 }
 
-/// An access to the desk. What is loaded.
+/// An access to the bench. What is loaded.
 fn device(uc: &mut Unicorn<'_, Watch>, page: u64, offset: u64, size: usize, access: Access) -> u64 {
     let w = uc.get_data_mut();
     if w.end.is_some() {
@@ -516,10 +516,10 @@ fn device(uc: &mut Unicorn<'_, Watch>, page: u64, offset: u64, size: usize, acce
         return 0;
     };
     let when = w.when();
-    let value = w.log.access(&mut w.desk, when, |desk| match access {
-        Access::Load => desk.read(n),
+    let value = w.log.access(&mut w.bench, when, |bench| match access {
+        Access::Load => bench.read(n),
         Access::Store(value) => {
-            desk.write(n, value);
+            bench.write(n, value);
             0
         }
     });

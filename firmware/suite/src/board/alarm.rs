@@ -1,14 +1,14 @@
 //! A clock with a battery: each alarm is set exactly once.
 
 use super::{CONTEXTS, TABLE, UNASKED, committed};
-use crate::abi::desk::{ALARM, NUMBER, SETTINGS};
-use crate::{Desk, Mapped, Scene, check, ok, progress};
+use crate::abi::bench::{ALARM, NUMBER, SETTINGS};
+use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::convert::Infallible;
 use nv_device::{Devices, Keyed, Members, Once, Restore, Set, Staged, StagedDevice, open};
 use nv_replay::{Options, Replay, last_committed};
 
 /// The driver of the clock.
-struct Clock<'d>(Desk<'d>);
+struct Clock<'d>(Bench<'d>);
 
 impl Clock<'_> {
     /// Sets the alarm, and its number.
@@ -21,10 +21,10 @@ impl Clock<'_> {
 impl<'d> Restore for Clock<'d> {
     /// The number of the last alarm. The clock keeps the rest.
     type Context = u16;
-    type Parts = Desk<'d>;
+    type Parts = Bench<'d>;
     type Error = Infallible;
-    fn restore(desk: &mut Desk<'d>, _: &u16) -> Result<Self, Infallible> {
-        Ok(Clock(*desk))
+    fn restore(bench: &mut Bench<'d>, _: &u16) -> Result<Self, Infallible> {
+        Ok(Clock(*bench))
     }
 }
 
@@ -60,12 +60,12 @@ fn time(n: u16) -> u16 {
 impl<M: Mapped> Shelf<'_, '_, M> {
     /// So many alarms are committed. `ahead`: the step of the next one may have been cut.
     fn agrees(&self, n: u16, ahead: bool) {
-        let (scene, desk) = (self.scene, self.scene.desk());
-        let set = desk.read(NUMBER);
+        let (scene, bench) = (self.scene, self.scene.bench());
+        let set = bench.read(NUMBER);
         check!(scene, set == n || ahead && set == n + 1);
         check!(
             scene,
-            desk.read(SETTINGS) == set && desk.read(ALARM) == time(set)
+            bench.read(SETTINGS) == set && bench.read(ALARM) == time(set)
         );
         progress!(scene, n);
     }
@@ -74,7 +74,7 @@ impl<M: Mapped> Shelf<'_, '_, M> {
 /// Steps that set an alarm each.
 pub(super) fn alarm<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, last, region) = (scene.argument(), scene.rounds(4), scene.region());
-    let (scene, desk) = (&*scene, scene.desk());
+    let (scene, bench) = (&*scene, scene.bench());
     let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
         scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
     };
@@ -82,7 +82,7 @@ pub(super) fn alarm<M: Mapped>(scene: &mut Scene<'_, M>) {
     let number = committed(scene, number, &TABLE);
     let (alarm,) = ok!(scene, open::<(Staged<u16>,), M>(contexts, number, (0,)));
     let shelf = Set::new(Shelf {
-        clock: StagedDevice::new(alarm, desk),
+        clock: StagedDevice::new(alarm, bench),
         scene,
     });
     let options = Options {

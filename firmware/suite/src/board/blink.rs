@@ -3,14 +3,14 @@
 
 use super::lamps::{Lamps, may_be_seen, shown};
 use super::{CONTEXTS, TABLE, UNSAVED, committed};
-use crate::abi::desk::{EXPIRED, LIT, PERIOD, SEEN};
-use crate::{Desk, Mapped, Scene, check, ok, progress};
+use crate::abi::bench::{EXPIRED, LIT, PERIOD, SEEN};
+use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::cell::Cell;
 use nv_device::{Devices, Members, Restore, Set, Staged, StagedDevice, open};
 use nv_replay::{Options, Replay, last_committed};
 
 /// The driver of the timer.
-struct Pace<'d>(Desk<'d>);
+struct Pace<'d>(Bench<'d>);
 
 /// The timer does not do what it is told.
 #[derive(Debug, Clone, Copy)]
@@ -41,10 +41,10 @@ impl Pace<'_> {
 
 impl<'d> Restore for Pace<'d> {
     type Context = u16;
-    type Parts = Desk<'d>;
+    type Parts = Bench<'d>;
     type Error = Broken;
-    fn restore(desk: &mut Desk<'d>, period: &u16) -> Result<Self, Broken> {
-        let mut pace = Pace(*desk);
+    fn restore(bench: &mut Bench<'d>, period: &u16) -> Result<Self, Broken> {
+        let mut pace = Pace(*bench);
         pace.set(*period);
         Ok(pace)
     }
@@ -72,9 +72,9 @@ impl<M: Mapped> Devices for Panel<'_, '_, M> {
 /// Steps that wait for the timer, show the next number, and make the timer slower.
 pub(super) fn blink<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, last, region) = (scene.argument(), scene.rounds(3), scene.region());
-    let (scene, desk) = (&*scene, scene.desk());
-    check!(scene, desk.read(LIT) == 0 && desk.read(PERIOD) == 0);
-    let seen = Cell::new(Some(desk.read(SEEN)));
+    let (scene, bench) = (&*scene, scene.bench());
+    check!(scene, bench.read(LIT) == 0 && bench.read(PERIOD) == 0);
+    let seen = Cell::new(Some(bench.read(SEEN)));
     let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
         scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
     };
@@ -85,13 +85,13 @@ pub(super) fn blink<M: Mapped>(scene: &mut Scene<'_, M>) {
         open::<(Staged<u16>, Staged<u8>), M>(contexts, number, (period(0), 0))
     );
     let panel = Set::new(Panel {
-        pace: StagedDevice::new(pace, desk),
-        lamps: ok!(scene, StagedDevice::eager(lit, (desk, false))),
+        pace: StagedDevice::new(pace, bench),
+        lamps: ok!(scene, StagedDevice::eager(lit, (bench, false))),
         scene,
         seen,
     });
     // The lamps are seen, so they are restored at once; the timer when it is used.
-    check!(scene, desk.read(PERIOD) == 0);
+    check!(scene, bench.read(PERIOD) == 0);
     let options = Options {
         table: TABLE,
         ..Options::default()
@@ -102,7 +102,7 @@ pub(super) fn blink<M: Mapped>(scene: &mut Scene<'_, M>) {
     );
     let blinked = rt.each_step_with(&panel, 0..last.into(), bug, |step, count, _, bug| {
         let panel = step.token();
-        let (scene, desk) = (panel.scene, panel.scene.desk());
+        let (scene, bench) = (panel.scene, panel.scene.bench());
         let n = *count.get(step) as u16;
         if let Some(seen) = panel.seen.take() {
             check!(scene, may_be_seen(seen, n));
@@ -113,8 +113,8 @@ pub(super) fn blink<M: Mapped>(scene: &mut Scene<'_, M>) {
             check!(scene, panel.pace.with(|pace, _| pace.fail()).is_err());
         }
         panel.pace.with(|pace, _| pace.wait())?;
-        check!(scene, desk.read(LIT) == shown(n));
-        check!(scene, desk.read(PERIOD) == period(n));
+        check!(scene, bench.read(LIT) == shown(n));
+        check!(scene, bench.read(PERIOD) == period(n));
         *count.get_mut(step)? += 1;
         panel.lamps.change(step, |lit| *lit = shown(n + 1) as u8)?;
         if bug == UNSAVED {
@@ -128,7 +128,7 @@ pub(super) fn blink<M: Mapped>(scene: &mut Scene<'_, M>) {
     ok!(scene, blinked);
     let n = ok!(scene, rt.step((), |step, count, ()| Ok(*count.get(step)))) as u16;
     progress!(scene, n);
-    check!(scene, n == last && desk.read(LIT) == shown(n));
+    check!(scene, n == last && bench.read(LIT) == shown(n));
     if let Some(seen) = panel.seen.take() {
         check!(scene, may_be_seen(seen, n));
     }

@@ -1,8 +1,8 @@
 //! Buttons that interrupt: a top half that stores an event, a ring, and steps that handle it.
 
 use super::{APART, CLEARED_FIRST, CONTEXTS, TABLE, committed};
-use crate::abi::desk::{CLEARED, ENABLE, EVENT, FLAGS, PRESS, PRESSED};
-use crate::{Desk, Mapped, Scene, check, ok};
+use crate::abi::bench::{CLEARED, ENABLE, EVENT, FLAGS, PRESS, PRESSED};
+use crate::{Bench, Mapped, Scene, check, ok};
 use core::cell::Cell;
 use critical_section::Mutex;
 use nv_device::{Devices, Events, Members, Posted, Ring, Set, open, within};
@@ -17,17 +17,17 @@ type Shared<'m, M> = Mutex<Events<'m, 8, M>>;
 type Handled = u32;
 
 /// The button's interrupt: stores the event, then clears the flag.
-fn top_half<M: Mapped>(desk: Desk<'_>, button: &Shared<'_, M>, bug: u16) {
-    if desk.read(FLAGS) & 1 == 0 {
+fn top_half<M: Mapped>(bench: Bench<'_>, button: &Shared<'_, M>, bug: u16) {
+    if bench.read(FLAGS) & 1 == 0 {
         return;
     }
-    let number = desk.read(EVENT);
+    let number = bench.read(EVENT);
     if bug == CLEARED_FIRST {
-        desk.write(FLAGS, 1);
+        bench.write(FLAGS, 1);
     }
     let posted = critical_section::with(|cs| button.borrow(cs).post(number.into()));
     if posted == Posted::Stored {
-        desk.write(FLAGS, 1);
+        bench.write(FLAGS, 1);
     }
 }
 
@@ -55,8 +55,8 @@ impl<M: Mapped> Panel<'_, '_, M> {
 
 /// Turns in which a press may be handled, one in each.
 fn program<M: Mapped>(scene: &Scene<'_, M>, region: Region<'_, M>, presses: u16, turns: u32) {
-    let (bug, desk) = (scene.argument(), scene.desk());
-    check!(scene, desk.read(FLAGS) == 0 && desk.read(ENABLE) == 0);
+    let (bug, bench) = (scene.argument(), scene.bench());
+    check!(scene, bench.read(FLAGS) == 0 && bench.read(ENABLE) == 0);
     let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
         scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
     };
@@ -76,7 +76,7 @@ fn program<M: Mapped>(scene: &Scene<'_, M>, region: Region<'_, M>, presses: u16,
         scene,
         Replay::<Handled, M, _>::open_with(rest, options, (), |_| Ok(0)).map_err(|r| r.error)
     );
-    desk.write(ENABLE, 1);
+    bench.write(ENABLE, 1);
     interrupts::during(&panel.button, scene, || {
         let worked = rt.each_step_with(
             &panel,
@@ -85,10 +85,10 @@ fn program<M: Mapped>(scene: &Scene<'_, M>, region: Region<'_, M>, presses: u16,
             |step, handled, _, args| {
                 let (bug, presses) = args;
                 let panel = step.token();
-                let desk = panel.scene.desk();
-                if desk.read(PRESSED) < presses {
-                    desk.write(PRESS, 1);
-                    top_half(desk, &panel.button, bug);
+                let bench = panel.scene.bench();
+                if bench.read(PRESSED) < presses {
+                    bench.write(PRESS, 1);
+                    top_half(bench, &panel.button, bug);
                 }
                 let event = critical_section::with(|cs| panel.button.borrow(cs).take(step))?;
                 let mut number = event.map_or(0, |e| e.value);
@@ -104,7 +104,7 @@ fn program<M: Mapped>(scene: &Scene<'_, M>, region: Region<'_, M>, presses: u16,
         );
         ok!(scene, worked);
     });
-    desk.write(ENABLE, 0);
+    bench.write(ENABLE, 0);
     // What is left.
     let handled = rt.step_with(&panel, (), |step, handled, ()| {
         let panel = step.token();
@@ -118,9 +118,9 @@ fn program<M: Mapped>(scene: &Scene<'_, M>, region: Region<'_, M>, presses: u16,
     let waiting = critical_section::with(|cs| panel.button.borrow(cs).waiting());
     check!(scene, waiting == 0);
     // What the button was told of is handled, and nothing that it has not told.
-    check!(scene, u32::from(desk.read(CLEARED)) & !handled == 0);
-    check!(scene, handled >> 16 <= desk.read(PRESSED).into());
-    check!(scene, desk.read(PRESSED) >= presses);
+    check!(scene, u32::from(bench.read(CLEARED)) & !handled == 0);
+    check!(scene, handled >> 16 <= bench.read(PRESSED).into());
+    check!(scene, bench.read(PRESSED) >= presses);
 }
 
 /// The program presses the button itself: every instruction of the top half is cut.
@@ -170,7 +170,7 @@ mod interrupts {
                 .as_ref()
         };
         if let Some(button) = button {
-            top_half(scene.desk(), button, scene.argument());
+            top_half(scene.bench(), button, scene.argument());
         }
     }
 

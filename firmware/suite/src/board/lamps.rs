@@ -1,8 +1,8 @@
 //! Lamps that count: what the outside sees is what is committed.
 
 use super::{CONTEXTS, DIRECTION_FIRST, EARLY, TABLE, committed};
-use crate::abi::desk::{DIRECTION, LEDS, LIT, SEEN};
-use crate::{Desk, Mapped, Scene, check, ok, progress};
+use crate::abi::bench::{DIRECTION, LEDS, LIT, SEEN};
+use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::cell::Cell;
 use core::convert::Infallible;
 use nv_device::{
@@ -11,10 +11,10 @@ use nv_device::{
 use nv_replay::{Options, Replay, last_committed};
 
 /// A port with eight lamps.
-pub(super) struct Lamps<'d>(Desk<'d>);
+pub(super) struct Lamps<'d>(Bench<'d>);
 
-/// The desk, and whether the driver has a planted bug.
-pub(super) type Port<'d> = (Desk<'d>, bool);
+/// The bench, and whether the driver has a planted bug.
+pub(super) type Port<'d> = (Bench<'d>, bool);
 
 impl Lamps<'_> {
     fn show(&mut self, lit: u8) {
@@ -26,13 +26,13 @@ impl<'d> Restore for Lamps<'d> {
     type Context = u8;
     type Parts = Port<'d>;
     type Error = Infallible;
-    fn restore((desk, wrong): &mut Port<'d>, lit: &u8) -> Result<Self, Infallible> {
-        let mut lamps = Lamps(*desk);
+    fn restore((bench, wrong): &mut Port<'d>, lit: &u8) -> Result<Self, Infallible> {
+        let mut lamps = Lamps(*bench);
         // A port's outputs before its directions: else the outside sees what was in the register.
         if !*wrong {
             lamps.show(*lit);
         }
-        desk.write(DIRECTION, 0xFF);
+        bench.write(DIRECTION, 0xFF);
         if *wrong {
             lamps.show(*lit);
         }
@@ -71,11 +71,11 @@ impl<M: Mapped> Devices for Panel<'_, '_, M> {
 impl<M: Mapped> Panel<'_, '_, M> {
     /// So many steps are committed.
     fn agrees(&self, n: u16) {
-        let (scene, desk) = (self.scene, self.scene.desk());
+        let (scene, bench) = (self.scene, self.scene.bench());
         if let Some(seen) = self.seen.take() {
             check!(scene, may_be_seen(seen, n));
         }
-        check!(scene, desk.read(LIT) == shown(n));
+        check!(scene, bench.read(LIT) == shown(n));
         check!(scene, self.lamps.context().map(u16::from) == Some(shown(n)));
         progress!(scene, n);
     }
@@ -84,16 +84,16 @@ impl<M: Mapped> Panel<'_, '_, M> {
 /// A counter in steps, and lamps that show it.
 pub(super) fn counter<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, last, region) = (scene.argument(), scene.rounds(4), scene.region());
-    let (scene, desk) = (&*scene, scene.desk());
-    check!(scene, desk.read(LIT) == 0 && desk.read(DIRECTION) == 0);
-    let seen = Cell::new(Some(desk.read(SEEN)));
+    let (scene, bench) = (&*scene, scene.bench());
+    check!(scene, bench.read(LIT) == 0 && bench.read(DIRECTION) == 0);
+    let seen = Cell::new(Some(bench.read(SEEN)));
     let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
         scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
     };
     let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
     let number = committed(scene, number, &TABLE);
     let (lit,) = ok!(scene, open::<(Staged<u8>,), M>(contexts, number, (0,)));
-    let port = (desk, bug == DIRECTION_FIRST);
+    let port = (bench, bug == DIRECTION_FIRST);
     let panel = Set::new(Panel {
         lamps: ok!(scene, StagedDevice::eager(lit, port)),
         scene,
@@ -102,7 +102,7 @@ pub(super) fn counter<M: Mapped>(scene: &mut Scene<'_, M>) {
     // Restored, before the application uses them.
     check!(
         scene,
-        panel.lamps.context().map(u16::from) == Some(desk.read(LIT))
+        panel.lamps.context().map(u16::from) == Some(bench.read(LIT))
     );
     let options = Options {
         table: TABLE,
@@ -159,17 +159,17 @@ impl<'d> Restore for Halves<'d> {
 /// The same without steps: the context is what is counted.
 pub(super) fn alone<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (last, region) = (scene.rounds(4), scene.region());
-    let (scene, desk) = (&*scene, scene.desk());
-    check!(scene, desk.read(LIT) == 0 && desk.read(DIRECTION) == 0);
-    let seen = desk.read(SEEN);
+    let (scene, bench) = (&*scene, scene.bench());
+    check!(scene, bench.read(LIT) == 0 && bench.read(DIRECTION) == 0);
+    let seen = bench.read(SEEN);
     let contexts = open::<(Own<[Half; 2]>,), M>(region, Committed::NOTHING, ([0, !0],));
     let (lit,) = ok!(scene, contexts);
-    let mut lamps = ok!(scene, Device::<Halves<'_>, M>::eager(lit, (desk, false)));
+    let mut lamps = ok!(scene, Device::<Halves<'_>, M>::eager(lit, (bench, false)));
     let found = lamps.context()[0] as u16;
     check!(scene, may_be_seen(seen, found));
     loop {
         let [n, not] = *lamps.context();
-        check!(scene, not == !n && desk.read(LIT) == shown(n as u16));
+        check!(scene, not == !n && bench.read(LIT) == shown(n as u16));
         progress!(scene, n as u16);
         if n as u16 >= last {
             break;

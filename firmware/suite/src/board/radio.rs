@@ -3,8 +3,8 @@
 
 use super::sensor::{Range, Sensor};
 use super::{CONFIGURED_ONCE, CONTEXTS, SENT_EARLY, committed};
-use crate::abi::desk::{ARRIVED, CHANNEL, REFERENCE_MV, SELECT, SENSOR, SPI, TUNED};
-use crate::{Desk, Mapped, Scene, check, ok, progress};
+use crate::abi::bench::{ARRIVED, CHANNEL, REFERENCE_MV, SELECT, SENSOR, SPI, TUNED};
+use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::convert::Infallible;
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 use nv_device::nvmem::Persist;
@@ -12,7 +12,7 @@ use nv_device::{Devices, Members, Restore, Set, Staged, StagedDevice, open};
 use nv_replay::{Config, Message, NotNow, Options, Outlet, Port, Replay, last_committed};
 
 /// The bus with the radio.
-struct Bus<'d>(Desk<'d>);
+struct Bus<'d>(Bench<'d>);
 
 impl Bus<'_> {
     fn byte(&mut self, out: u8) -> u8 {
@@ -128,11 +128,11 @@ struct Radio<'d>(Cc2500<Bus<'d>>);
 
 impl<'d> Restore for Radio<'d> {
     type Context = Settings;
-    /// The desk; and for a planted bug, whether the radio is taken to be configured.
-    type Parts = (Desk<'d>, bool);
+    /// The bench; and for a planted bug, whether the radio is taken to be configured.
+    type Parts = (Bench<'d>, bool);
     type Error = Silent;
-    fn restore((desk, configured): &mut Self::Parts, s: &Settings) -> Result<Self, Silent> {
-        let mut radio = Cc2500::new(Bus(*desk))?;
+    fn restore((bench, configured): &mut Self::Parts, s: &Settings) -> Result<Self, Silent> {
+        let mut radio = Cc2500::new(Bus(*bench))?;
         if !*configured {
             radio.set_channel(s.channel)?;
             radio.set_power(s.power)?;
@@ -168,7 +168,13 @@ struct Env<'n, 'd, 'm, M: Mapped>(&'n Set<Node<'d, 'm, M>>);
 
 impl<M: Mapped> Outlet for Env<'_, '_, '_, M> {
     fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
-        let sent = self.0.radio.with(|radio, _| radio.0.send(m.bytes));
+        let scene = self.0.scene;
+        let sent = self.0.radio.with(|radio, s| {
+            // What is committed, and only that.
+            let tuned = u16::from_le_bytes([s.channel, s.power]);
+            check!(scene, scene.bench().read(TUNED) == tuned);
+            radio.0.send(m.bytes)
+        });
         sent.map_err(|_| NotNow)
     }
 }
@@ -195,8 +201,8 @@ fn bytes(packet: [u16; 2]) -> [u8; 4] {
 /// Turns that read the sensor, and after some of them one that sends.
 pub(super) fn node<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, packets, region) = (scene.argument(), scene.rounds(2), scene.region());
-    let (scene, desk) = (&*scene, scene.desk());
-    check!(scene, desk.read(TUNED) == 0);
+    let (scene, bench) = (&*scene, scene.bench());
+    check!(scene, bench.read(TUNED) & 0xFF == 0);
     let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
         scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
     };
@@ -217,8 +223,8 @@ pub(super) fn node<M: Mapped>(scene: &mut Scene<'_, M>) {
     );
     let configured = bug == CONFIGURED_ONCE && scene.read_cell(0) > 0;
     let node = Set::new(Node {
-        sensor: StagedDevice::new(range, desk),
-        radio: StagedDevice::new(settings, (desk, configured)),
+        sensor: StagedDevice::new(range, bench),
+        radio: StagedDevice::new(settings, (bench, configured)),
         scene,
     });
     let options = Options {
@@ -240,7 +246,7 @@ pub(super) fn node<M: Mapped>(scene: &mut Scene<'_, M>) {
         let node = step.token();
         let s = station.get(step);
         let (sum, readings, packets) = (s.sum, s.readings, s.packets);
-        let arrived = node.scene.desk().read(ARRIVED);
+        let arrived = node.scene.bench().read(ARRIVED);
         check!(
             node.scene,
             arrived == packets || bug == SENT_EARLY && arrived == packets + 1
@@ -278,5 +284,5 @@ pub(super) fn node<M: Mapped>(scene: &mut Scene<'_, M>) {
         rt.step((), |step, station, ()| Ok(station.get(step).packets))
     );
     progress!(scene, n * (READINGS + 1));
-    check!(scene, n == packets && desk.read(ARRIVED) == packets);
+    check!(scene, n == packets && bench.read(ARRIVED) == packets);
 }

@@ -1,7 +1,7 @@
 //! A sensor at the ADC.
 
-use crate::Desk;
-use crate::abi::desk::{CONVERT, REFERENCE, RESULT, SOURCE};
+use crate::Bench;
+use crate::abi::bench::{CONVERT, REFERENCE, RESULT, SOURCE};
 use nv_device::Restore;
 use nv_device::nvmem::Persist;
 
@@ -16,7 +16,7 @@ pub(super) struct Range {
 }
 
 /// The driver of the ADC.
-pub(super) struct Sensor<'d>(Desk<'d>);
+pub(super) struct Sensor<'d>(Bench<'d>);
 
 /// A conversion does not end.
 #[derive(Debug, Clone, Copy)]
@@ -40,11 +40,11 @@ impl Sensor<'_> {
 
 impl<'d> Restore for Sensor<'d> {
     type Context = Range;
-    type Parts = Desk<'d>;
+    type Parts = Bench<'d>;
     type Error = Hangs;
-    fn restore(desk: &mut Desk<'d>, range: &Range) -> Result<Self, Hangs> {
-        desk.write(REFERENCE, range.reference);
-        desk.write(SOURCE, range.input);
-        Ok(Sensor(*desk))
+    fn restore(bench: &mut Bench<'d>, range: &Range) -> Result<Self, Hangs> {
+        bench.write(REFERENCE, range.reference);
+        bench.write(SOURCE, range.input);
+        Ok(Sensor(*bench))
     }
 }

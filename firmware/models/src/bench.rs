@@ -1,13 +1,13 @@
-//! The desk: all chips behind one page of registers, as the scenarios of the suite use them.
+//! The bench: all chips behind one page of registers, as the scenarios of the suite use them.
 
 use crate::radio::{self, Timing, register};
 use crate::{Adc, Buttons, Chip, Clock, Leds, Radio, Timer};
-use relume_suite::abi::desk::*;
+use relume_suite::abi::bench::*;
 
-/// Bytes that a power cut leaves: see [`Desk::kept`].
+/// Bytes that a power cut leaves: see [`Bench::kept`].
 pub const KEPT: usize = 24;
 
-/// Where in [`Desk::kept`] the number of a mistake is.
+/// Where in [`Bench::kept`] the number of a mistake is.
 const MISTAKE: usize = 13;
 
 /// What is wrong, by its number less 1. The first ones are the outside's.
@@ -17,7 +17,7 @@ const MISTAKES: &[&str] = &[
     "a packet is missing before this one",
     "two packets of one number differ",
     "the mean in a packet is not what the sensor measures",
-    "an access to a register that the desk does not have",
+    "an access to a register that the bench does not have",
     "the ADC converts while it is off",
     "the ADC's result is read, and there is none",
     "the radio is spoken to before its crystal is stable",
@@ -34,9 +34,9 @@ const NO_REGISTER: u8 = 6;
 ///
 /// The outside knows what it may see: each packet is two words, its number and the mean of ten
 /// readings; numbers follow each other, and two packets of one number are the same. What is wrong
-/// is kept in [`Desk::mistake`], over power cuts, too.
+/// is kept in [`Bench::mistake`], over power cuts, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Desk {
+pub struct Bench {
     /// A port with lamps.
     pub leds: Leds,
     /// A port with buttons.
@@ -69,10 +69,10 @@ const TIMING: Timing = Timing {
     calibrate_ns: 4 * ACCESS_NS,
 };
 
-impl Desk {
-    /// A desk that was never used, without power.
+impl Bench {
+    /// A bench that was never used, without power.
     pub fn new() -> Self {
-        Desk {
+        Bench {
             leds: Leds::default(),
             buttons: Buttons::default(),
             timer: Timer::default(),
@@ -88,9 +88,9 @@ impl Desk {
         }
     }
 
-    /// The power comes on, after a time from which this was [`kept`](Desk::kept).
+    /// The power comes on, after a time from which this was [`kept`](Bench::kept).
     pub fn power_on(&mut self, kept: &[u8; KEPT]) {
-        *self = Desk::new();
+        *self = Bench::new();
         let word = |at: usize| u16::from_le_bytes([kept[at], kept[at + 1]]);
         self.leds.set_seen(kept[0], 0);
         self.buttons.set_numbers(word(2), 0);
@@ -162,7 +162,10 @@ impl Desk {
             PRESSED => self.buttons.pressed(),
             CLEARED => self.cleared,
             ARRIVED => self.arrived[0],
-            TUNED => self.radio.register(register::CHANNR).into(),
+            TUNED => {
+                let channel = self.radio.register(register::CHANNR);
+                u16::from_le_bytes([channel, self.radio.power()])
+            }
             SETTINGS => self.clock.settings(),
             _ => {
                 self.wrong(NO_REGISTER);
@@ -275,7 +278,7 @@ impl Desk {
     }
 }
 
-impl Default for Desk {
+impl Default for Bench {
     fn default() -> Self {
         Self::new()
     }
@@ -286,7 +289,7 @@ mod tests {
     use super::*;
 
     /// Sends bytes on SPI, as a driver does.
-    fn spi(d: &mut Desk, bytes: &[u8]) {
+    fn spi(d: &mut Bench, bytes: &[u8]) {
         d.write(SELECT, 1);
         while d.read(SELECT) == 0 {}
         for b in bytes {
@@ -295,7 +298,7 @@ mod tests {
         d.write(SELECT, 0);
     }
 
-    fn sends(d: &mut Desk, number: u8, mean: u16) {
+    fn sends(d: &mut Bench, number: u8, mean: u16) {
         spi(d, &[register::CHANNR, CHANNEL]);
         let [low, high] = mean.to_le_bytes();
         spi(d, &[0x7F, 4, number, 0, low, high]);
@@ -308,13 +311,13 @@ mod tests {
     #[test]
     fn the_outside_judges_packets() {
         let mistakes = |packets: &[(u8, u16)]| {
-            let mut d = Desk::new();
+            let mut d = Bench::new();
             for (number, mean) in packets {
                 let kept = d.kept();
                 d.power_on(&kept);
                 sends(&mut d, *number, *mean);
             }
-            Desk::mistake(&d.kept())
+            Bench::mistake(&d.kept())
         };
         assert_eq!(mistakes(&[(1, 2050), (2, 2060)]), None);
         assert_eq!(mistakes(&[(1, 2050), (1, 2050)]), None);
@@ -325,7 +328,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_found_again() {
-        let mut d = Desk::new();
+        let mut d = Bench::new();
         d.power_on(&[0; KEPT]);
         assert_eq!(d.kept(), [0; KEPT]);
         d.write(LEDS, 5);
@@ -340,14 +343,14 @@ mod tests {
         d.interrupt();
         sends(&mut d, 1, 2050);
         let kept = d.kept();
-        let mut again = Desk::new();
+        let mut again = Bench::new();
         again.power_on(&kept);
         assert_eq!(again.kept(), kept);
         let read = |r| again.clone().read(r);
         assert_eq!((read(LIT), read(SEEN), read(LEDS)), (0, 5, 0));
         assert_eq!((read(ALARM), read(NUMBER), read(SETTINGS)), (300, 2, 1));
         assert_eq!((read(PRESSED), read(CLEARED), read(FLAGS)), (2, 2, 0));
-        assert_eq!((read(ARRIVED), read(TUNED)), (1, 0));
+        assert_eq!((read(ARRIVED), read(TUNED)), (1, 0xC600));
         // Nothing is enabled any more.
         again.interrupt();
         assert_eq!(again.read(PRESSED), 2);
@@ -356,7 +359,7 @@ mod tests {
     #[test]
     fn one_access_changes_few_bytes_of_what_is_kept() {
         // Rigs log what an access has changed as one store.
-        let mut d = Desk::new();
+        let mut d = Bench::new();
         d.power_on(&[0; KEPT]);
         let before = d.kept();
         d.write(ALARM, 0xFFFF);
@@ -370,7 +373,7 @@ mod tests {
 
     #[test]
     fn the_sensor_and_what_a_driver_does_wrong() {
-        let mut d = Desk::new();
+        let mut d = Bench::new();
         d.power_on(&[0; KEPT]);
         d.write(REFERENCE, REFERENCE_MV);
         d.write(SOURCE, SENSOR);
@@ -381,10 +384,14 @@ mod tests {
             reads.push(d.read(RESULT));
         }
         assert_eq!(reads, [2048, 2064, 2080]);
-        assert_eq!(Desk::mistake(&d.kept()), None);
+        assert_eq!(Bench::mistake(&d.kept()), None);
         d.read(RESULT);
-        assert_eq!(Desk::mistake(&d.kept()), Some(MISTAKES[7]));
+        assert_eq!(Bench::mistake(&d.kept()), Some(MISTAKES[7]));
         d.write(99, 0);
-        assert_eq!(Desk::mistake(&d.kept()), Some(MISTAKES[7]), "the first one");
+        assert_eq!(
+            Bench::mistake(&d.kept()),
+            Some(MISTAKES[7]),
+            "the first one"
+        );
     }
 }
