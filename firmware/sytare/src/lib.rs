@@ -8,6 +8,7 @@
 //! | `wsn` | 50 times: ten readings of the temperature; their mean leaves in a packet |
 //! | `wsn-eager` | the same; its radio is restored in each boot |
 //! | `wsn-kept` | the same; the calibration of its radio survives |
+//! | `wsn-paced` | the same, with a pause before each packet's readings |
 //! | `wsn-steps` | the same, with steps and an outbox |
 //! | `buttons` | counts how often buttons are pressed; interrupts tell of it |
 //! | `receive` | counts packets that arrive; interrupts tell of them |

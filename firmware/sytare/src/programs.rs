@@ -9,6 +9,7 @@ mod rsa;
 mod sense;
 mod wsn;
 mod wsn_kept;
+mod wsn_paced;
 mod wsn_steps;
 
 pub use buttons::{buttons, buttons_bare};
@@ -20,4 +21,5 @@ pub use rsa::{rsa, rsa_bare};
 pub use sense::{sense, sense_bare};
 pub use wsn::{wsn, wsn_bare, wsn_eager};
 pub use wsn_kept::{wsn_kept, wsn_kept_bare};
+pub use wsn_paced::{wsn_paced, wsn_paced_bare};
 pub use wsn_steps::wsn_steps;

@@ -26,16 +26,17 @@ const LONGEST: u64 = 50;
 /// With no change in so many lives, none will come.
 const IDLE: u32 = 8;
 /// The smallest on-time is sought downwards from here, in such steps.
-const LEAST_FROM: u64 = 5 * MS;
+const LEAST_FROM: u64 = 45 * MS / 10;
 const LEAST_STEP: u64 = MS / 20;
 
 /// Runs of each program with lives that are not equally long.
-const IRREGULAR: u64 = 20;
+const IRREGULAR: u64 = 10;
 
 /// Programs of the paper's first table; and others that are the node, too.
 const PROGRAMS: [&str; 4] = ["rsa", "leds", "sense", "wsn"];
 /// With the bare program beside which each is.
-const NODES: [(&str, &str); 3] = [
+const NODES: [(&str, &str); 4] = [
+    ("wsn-paced", "wsn-paced"),
     ("wsn-eager", "wsn"),
     ("wsn-kept", "wsn-kept"),
     ("wsn-steps", "wsn"),

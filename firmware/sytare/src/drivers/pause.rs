@@ -90,8 +90,8 @@ impl Restore for Timer {
 impl Pause<'_> {
     /// Pauses for so many slices, at most 255. A pause and the next one have different numbers.
     ///
-    /// **Power loss**: the pause of the same number goes on with the slice that was cut. **Cost**: a
-    /// store for each slice.
+    /// **Power loss**: the pause of the same number goes on with the slice that was cut.
+    /// **Cost**: a store for each slice.
     pub fn take(&mut self, number: u8, slices: u8) {
         while self.0.at_least_once((number, slices), slice) == Ok(true) {}
     }
