@@ -24,15 +24,15 @@ pub fn wsn_paced(fram: Region<'static, Memory>) -> Option<Found> {
     loop {
         let Readings { sum, count, packet } = *thermometer.context();
         if packet == PACKETS {
-            return Some([packet, 0, 0, 0, 0, 0, 0, 0]);
+            return Some([packet.into(), 0, 0, 0, 0, 0, 0, 0]);
         }
         if count == 0 {
-            pause.take(packet as u8, PAUSE);
+            pause.take(packet, PAUSE);
         }
         if count < READINGS {
             thermometer.at_least_once((), Thermometer::read).ok()?;
         } else {
-            let mean = [packet, sum / READINGS];
+            let mean = [packet.into(), sum / u16::from(READINGS)];
             let sent = radio.at_least_once(mean, |radio, mean| radio.driver().send(mean));
             sent.ok()?;
             let next = |readings: &mut Readings, packet| *readings = Readings::of(packet);
@@ -53,7 +53,9 @@ pub fn wsn_paced_bare(_: Region<'static, Memory>) -> Option<Found> {
         for _ in 0..READINGS {
             sum += adc.read().ok()?;
         }
-        radio.send([packet, sum / READINGS]).ok()?;
+        radio
+            .send([packet.into(), sum / u16::from(READINGS)])
+            .ok()?;
     }
-    Some([PACKETS, 0, 0, 0, 0, 0, 0, 0])
+    Some([PACKETS.into(), 0, 0, 0, 0, 0, 0, 0])
 }
