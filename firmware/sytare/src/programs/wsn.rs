@@ -58,21 +58,10 @@ impl Thermometer {
     }
 }
 
-/// With `nv-device`. The radio is restored when it is first used.
-pub fn wsn(fram: Region<'static, Memory>) -> Option<Found> {
-    node(fram, false)
-}
-
-/// The same with a radio that is restored in each boot.
-pub fn wsn_eager(fram: Region<'static, Memory>) -> Option<Found> {
-    node(fram, true)
-}
-
 type Contexts = (Own<Readings>, Own<Tuned>);
 
-/// A packet is sent at least once, with its number.
-#[inline(always)]
-fn node(fram: Region<'static, Memory>, eager: bool) -> Option<Found> {
+/// With `nv-device`. A packet is sent at least once, with its number.
+pub fn wsn(fram: Region<'static, Memory>) -> Option<Found> {
     mark(phase::PROGRAM);
     let (fram, _) = fram.split_at(bytes::<Contexts, Memory>()).ok()?;
     let first = (Readings::of(0), Tuned::FIRST);
@@ -80,10 +69,7 @@ fn node(fram: Region<'static, Memory>, eager: bool) -> Option<Found> {
     mark(phase::OPEN);
     let bus = Spi::restore(&mut (), &BUS).ok()?;
     let mut thermometer = Device::<Thermometer, _>::new(readings, ());
-    let mut radio = match eager {
-        false => Device::<Radio<'_>, _>::new(tuned, &bus),
-        true => Device::eager(tuned, &bus).ok()?,
-    };
+    let mut radio = Device::<Radio<'_>, _>::new(tuned, &bus);
     loop {
         let Readings { sum, count, packet } = *thermometer.context();
         if packet == PACKETS {
