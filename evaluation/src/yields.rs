@@ -53,9 +53,9 @@ impl Paper {
 
 /// Other builds of the node.
 const NODES: [(&str, &str); 5] = [
-    ("wsn", "radio restored when used"),
+    ("wsn", "without a pause"),
     ("wsn_paced", "with a pause of 15.25 ms"),
-    ("wsn_eager", "radio restored in each boot"),
+    ("wsn_eager", "the same, radio restored in each boot"),
     ("wsn_kept", "calibration of the radio kept"),
     ("wsn_steps", "with steps and an outbox"),
 ];

@@ -6,10 +6,10 @@
 //! | `leds` | a counter that the LEDs show, to 100, one more each 10 ms |
 //! | `sense` | 80 readings of the temperature, 5 ms apart, and their mean |
 //! | `wsn` | 50 times: ten readings of the temperature; their mean leaves in a packet |
-//! | `wsn-eager` | the same; its radio is restored in each boot |
 //! | `wsn-kept` | the same; the calibration of its radio survives |
-//! | `wsn-paced` | the same, with a pause before each packet's readings |
 //! | `wsn-steps` | the same, with steps and an outbox |
+//! | `wsn-paced` | the same, with a pause before each packet's readings |
+//! | `wsn-eager` | that one, with a radio that is restored in each boot |
 //! | `buttons` | counts how often buttons are pressed; interrupts tell of it |
 //! | `receive` | counts packets that arrive; interrupts tell of them |
 //! | `calls` | calls of devices, to be measured |

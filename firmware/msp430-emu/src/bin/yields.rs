@@ -37,7 +37,7 @@ const PROGRAMS: [&str; 4] = ["rsa", "leds", "sense", "wsn"];
 /// With the bare program beside which each is.
 const NODES: [(&str, &str); 4] = [
     ("wsn-paced", "wsn-paced"),
-    ("wsn-eager", "wsn"),
+    ("wsn-eager", "wsn-paced"),
     ("wsn-kept", "wsn-kept"),
     ("wsn-steps", "wsn"),
 ];

@@ -123,13 +123,8 @@ impl Radio<'_> {
     /// radio does not answer.
     pub fn send(&mut self, packet: Packet) -> Result<(), Silent> {
         let chip = self.spi.select()?;
-        chip.transfer(FIFO | BURST);
-        chip.transfer(2 * packet.len() as u8);
-        for word in packet {
-            let [low, high] = word.to_le_bytes();
-            chip.transfer(low);
-            chip.transfer(high);
-        }
+        let [[a, b], [c, d]] = packet.map(u16::to_le_bytes);
+        chip.write(&[FIFO | BURST, 4, a, b, c, d]);
         drop(chip);
         self.strobe(STX)?;
         for _ in 0..2000 {
@@ -197,9 +192,7 @@ impl Radio<'_> {
     fn write(&self, register: u8, values: &[u8]) -> Result<(), Silent> {
         let chip = self.spi.select()?;
         chip.transfer(register);
-        for value in values {
-            chip.transfer(*value);
-        }
+        chip.write(values);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ const P1SEL1: Reg<u8> = Reg::at(0x020C);
 const P2SEL1: Reg<u8> = Reg::at(0x020D);
 const UCB0CTLW0: Reg<u16> = Reg::at(0x0640);
 const UCB0BRW: Reg<u16> = Reg::at(0x0646);
+const UCB0STATW: Reg<u16> = Reg::at(0x0648);
 const UCB0RXBUF: Reg<u16> = Reg::at(0x064C);
 const UCB0TXBUF: Reg<u16> = Reg::at(0x064E);
 const UCB0IFG: Reg<u16> = Reg::at(0x066C);
@@ -20,6 +21,8 @@ const UCB0IFG: Reg<u16> = Reg::at(0x066C);
 const MASTER: u16 = 0xA900 | 0x0080;
 const RESET: u16 = 1;
 const RXIFG: u16 = 1;
+const TXIFG: u16 = 2;
+const BUSY: u16 = 1;
 /// P1.3: chip select. P1.6, P1.7 and P2.2: the bus.
 const SELECT: u8 = 1 << 3;
 const SOMI: u8 = 1 << 7;
@@ -72,6 +75,17 @@ impl Selected {
         UCB0TXBUF.set(byte.into());
         while !UCB0IFG.has(RXIFG) {}
         UCB0RXBUF.get() as u8
+    }
+
+    /// Sends bytes one right behind the other, and drops what comes meanwhile.
+    #[inline(always)]
+    pub fn write(&self, bytes: &[u8]) {
+        for byte in bytes {
+            while !UCB0IFG.has(TXIFG) {}
+            UCB0TXBUF.set((*byte).into());
+        }
+        while UCB0STATW.has(BUSY) {}
+        UCB0RXBUF.get();
     }
 }
 

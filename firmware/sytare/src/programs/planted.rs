@@ -40,7 +40,7 @@ pub fn planted_wsn(fram: Region<'static, Memory>) -> Option<Found> {
     loop {
         let Readings { sum, count, packet } = *thermometer.context();
         if packet == PACKETS {
-            return Some([packet, 0, 0, 0, 0, 0, 0, 0]);
+            return Some([packet.into(), 0, 0, 0, 0, 0, 0, 0]);
         }
         if count < READINGS {
             thermometer.at_least_once((), Thermometer::read).ok()?;
@@ -48,7 +48,7 @@ pub fn planted_wsn(fram: Region<'static, Memory>) -> Option<Found> {
         }
         let next = |readings: &mut Readings, packet| *readings = Readings::of(packet);
         thermometer.change(packet + 1, next).ok()?;
-        let mean = [packet, sum / READINGS];
+        let mean = [packet.into(), sum / u16::from(READINGS)];
         let sent = radio.at_least_once(mean, |radio, mean| radio.driver().send(mean));
         sent.ok()?;
     }

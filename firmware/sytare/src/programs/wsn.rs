@@ -9,8 +9,8 @@ use crate::{Found, Memory};
 use nv_device::nvmem::{Persist, Region};
 use nv_device::{Call, Committed, Device, Own, Restore, bytes, open};
 
-pub(super) const PACKETS: u16 = 50;
-pub(super) const READINGS: u16 = 10;
+pub(super) const PACKETS: u8 = 50;
+pub(super) const READINGS: u8 = 10;
 /// How the devices are set: the bus's divider and the reference of 2 V.
 pub(super) const BUS: u16 = 3;
 pub(super) const REFERENCE: u8 = 1;
@@ -23,13 +23,13 @@ pub(super) struct Thermometer(Adc);
 #[repr(C)]
 pub(super) struct Readings {
     pub sum: u16,
-    pub count: u16,
-    pub packet: u16,
+    pub count: u8,
+    pub packet: u8,
 }
 
 impl Readings {
     /// Nothing was read for this packet.
-    pub const fn of(packet: u16) -> Self {
+    pub const fn of(packet: u8) -> Self {
         Readings {
             sum: 0,
             count: 0,
@@ -58,21 +58,10 @@ impl Thermometer {
     }
 }
 
-/// With `nv-device`. The radio is restored when it is first used.
-pub fn wsn(fram: Region<'static, Memory>) -> Option<Found> {
-    node(fram, false)
-}
-
-/// The same with a radio that is restored in each boot.
-pub fn wsn_eager(fram: Region<'static, Memory>) -> Option<Found> {
-    node(fram, true)
-}
-
 type Contexts = (Own<Readings>, Own<Tuned>);
 
-/// A packet is sent at least once, with its number.
-#[inline(always)]
-fn node(fram: Region<'static, Memory>, eager: bool) -> Option<Found> {
+/// With `nv-device`. A packet is sent at least once, with its number.
+pub fn wsn(fram: Region<'static, Memory>) -> Option<Found> {
     mark(phase::PROGRAM);
     let (fram, _) = fram.split_at(bytes::<Contexts, Memory>()).ok()?;
     let first = (Readings::of(0), Tuned::FIRST);
@@ -80,19 +69,16 @@ fn node(fram: Region<'static, Memory>, eager: bool) -> Option<Found> {
     mark(phase::OPEN);
     let bus = Spi::restore(&mut (), &BUS).ok()?;
     let mut thermometer = Device::<Thermometer, _>::new(readings, ());
-    let mut radio = match eager {
-        false => Device::<Radio<'_>, _>::new(tuned, &bus),
-        true => Device::eager(tuned, &bus).ok()?,
-    };
+    let mut radio = Device::<Radio<'_>, _>::new(tuned, &bus);
     loop {
         let Readings { sum, count, packet } = *thermometer.context();
         if packet == PACKETS {
-            return Some([packet, 0, 0, 0, 0, 0, 0, 0]);
+            return Some([packet.into(), 0, 0, 0, 0, 0, 0, 0]);
         }
         if count < READINGS {
             thermometer.at_least_once((), Thermometer::read).ok()?;
         } else {
-            let mean = [packet, sum / READINGS];
+            let mean = [packet.into(), sum / u16::from(READINGS)];
             radio
                 .at_least_once(mean, |radio, mean| radio.driver().send(mean))
                 .ok()?;
@@ -112,7 +98,9 @@ pub fn wsn_bare(_: Region<'static, Memory>) -> Option<Found> {
         for _ in 0..READINGS {
             sum += adc.read().ok()?;
         }
-        radio.send([packet, sum / READINGS]).ok()?;
+        radio
+            .send([packet.into(), sum / u16::from(READINGS)])
+            .ok()?;
     }
-    Some([PACKETS, 0, 0, 0, 0, 0, 0, 0])
+    Some([PACKETS.into(), 0, 0, 0, 0, 0, 0, 0])
 }

@@ -12,7 +12,7 @@ use nv_device::nvmem::{Persist, Region};
 use nv_device::{Committed, Device, Own, Restore, bytes, open};
 
 /// Packets between two calibrations.
-const VALID: u16 = 10;
+const VALID: u8 = 10;
 
 /// What the radio is set to, what its last calibration has found, and for which packets.
 #[derive(Persist, Clone, Copy)]
@@ -24,8 +24,8 @@ struct Calibrated {
     valid: u8,
 }
 
-fn needed(packet: u16) -> u8 {
-    (packet / VALID) as u8 + 1
+fn needed(packet: u8) -> u8 {
+    packet / VALID + 1
 }
 
 struct Steady<'b>(Radio<'b>);
@@ -59,7 +59,7 @@ pub fn wsn_kept(fram: Region<'static, Memory>) -> Option<Found> {
     loop {
         let Readings { sum, count, packet } = *thermometer.context();
         if packet == PACKETS {
-            return Some([packet, 0, 0, 0, 0, 0, 0, 0]);
+            return Some([packet.into(), 0, 0, 0, 0, 0, 0, 0]);
         }
         if count < READINGS {
             thermometer.at_least_once((), Thermometer::read).ok()?;
@@ -73,7 +73,7 @@ pub fn wsn_kept(fram: Region<'static, Memory>) -> Option<Found> {
             });
             calibrated.ok()?;
         } else {
-            let mean = [packet, sum / READINGS];
+            let mean = [packet.into(), sum / u16::from(READINGS)];
             let sent = radio.at_least_once(mean, |radio, mean| radio.driver().0.send(mean));
             sent.ok()?;
             let next = |readings: &mut Readings, packet| *readings = Readings::of(packet);
@@ -96,7 +96,9 @@ pub fn wsn_kept_bare(_: Region<'static, Memory>) -> Option<Found> {
             let found = radio.calibrate().ok()?;
             radio.calibrated(found).ok()?;
         }
-        radio.send([packet, sum / READINGS]).ok()?;
+        radio
+            .send([packet.into(), sum / u16::from(READINGS)])
+            .ok()?;
     }
-    Some([PACKETS, 0, 0, 0, 0, 0, 0, 0])
+    Some([PACKETS.into(), 0, 0, 0, 0, 0, 0, 0])
 }

@@ -12,27 +12,40 @@ const PAUSE: u8 = 61;
 
 type Contexts = (Own<Readings>, Own<Tuned>, Own<Progress>);
 
-/// With `nv-device`.
+/// With `nv-device`. The radio is restored when it is first used.
 pub fn wsn_paced(fram: Region<'static, Memory>) -> Option<Found> {
+    node(fram, false)
+}
+
+/// The same with a radio that is restored in each boot.
+pub fn wsn_eager(fram: Region<'static, Memory>) -> Option<Found> {
+    node(fram, true)
+}
+
+#[inline(always)]
+fn node(fram: Region<'static, Memory>, eager: bool) -> Option<Found> {
     let (fram, _) = fram.split_at(bytes::<Contexts, Memory>()).ok()?;
     let first = (Readings::of(0), Tuned::FIRST, Progress::NONE);
     let (readings, tuned, progress) = open::<Contexts, _>(fram, Committed::NOTHING, first).ok()?;
     let bus = Spi::restore(&mut (), &BUS).ok()?;
     let mut thermometer = Device::<Thermometer, _>::new(readings, ());
-    let mut radio = Device::<Radio<'_>, _>::new(tuned, &bus);
+    let mut radio = match eager {
+        false => Device::<Radio<'_>, _>::new(tuned, &bus),
+        true => Device::eager(tuned, &bus).ok()?,
+    };
     let mut pause = Pause(Device::new(progress, ()));
     loop {
         let Readings { sum, count, packet } = *thermometer.context();
         if packet == PACKETS {
-            return Some([packet, 0, 0, 0, 0, 0, 0, 0]);
+            return Some([packet.into(), 0, 0, 0, 0, 0, 0, 0]);
         }
         if count == 0 {
-            pause.take(packet as u8, PAUSE);
+            pause.take(packet, PAUSE);
         }
         if count < READINGS {
             thermometer.at_least_once((), Thermometer::read).ok()?;
         } else {
-            let mean = [packet, sum / READINGS];
+            let mean = [packet.into(), sum / u16::from(READINGS)];
             let sent = radio.at_least_once(mean, |radio, mean| radio.driver().send(mean));
             sent.ok()?;
             let next = |readings: &mut Readings, packet| *readings = Readings::of(packet);
@@ -53,7 +66,9 @@ pub fn wsn_paced_bare(_: Region<'static, Memory>) -> Option<Found> {
         for _ in 0..READINGS {
             sum += adc.read().ok()?;
         }
-        radio.send([packet, sum / READINGS]).ok()?;
+        radio
+            .send([packet.into(), sum / u16::from(READINGS)])
+            .ok()?;
     }
-    Some([PACKETS, 0, 0, 0, 0, 0, 0, 0])
+    Some([PACKETS.into(), 0, 0, 0, 0, 0, 0, 0])
 }
