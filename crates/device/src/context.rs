@@ -239,13 +239,15 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
     /// **Power loss**: the old value or the new one. **Cost**: see the table above.
     #[inline(always)]
     pub(crate) fn save(&mut self, value: C) {
+        // The copy first: behind a store to the medium the compiler does not know any more which
+        // part of it is as before.
+        self.value = value;
         if size_of::<C>() == 0 {
         } else if one_unit::<M, C>() {
             self.stored.medium.store_word(unit_of::<C, M>(value))
         } else {
             self.stored.put_settled::<Alone>(value)
         }
-        self.value = value;
     }
 }
 

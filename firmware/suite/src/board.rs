@@ -13,13 +13,16 @@ mod lamps;
 mod node;
 mod radio;
 mod receive;
+mod rsa;
+mod sense;
 mod sensor;
 
 use crate::{Group, Mapped, Scenario, Scene};
 use nv_device::Committed;
 use nv_replay::Config;
 
-/// The scenarios of the image `device`: lamps, a timer, and a clock that keeps its alarm.
+/// The scenarios of the image `device`: lamps, a timer, a clock that keeps its alarm, a sensor, and
+/// an engine that encrypts.
 pub const fn group<M: Mapped>() -> Group<M> {
     const {
         Group {
@@ -30,6 +33,8 @@ pub const fn group<M: Mapped>() -> Group<M> {
                 Scenario::new("lamps_alone", 256, lamps::alone),
                 Scenario::new("blink", 1024, blink::blink),
                 Scenario::new("alarm", 1024, alarm::alarm),
+                Scenario::new("sense", 1024, sense::sense),
+                Scenario::new("rsa", 256, rsa::rsa),
             ],
         }
     }

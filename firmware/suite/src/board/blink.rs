@@ -10,11 +10,11 @@ use nv_device::{Devices, Members, Restore, Set, Staged, StagedDevice, open};
 use nv_replay::{Options, Replay, last_committed};
 
 /// The driver of the timer.
-struct Pace<'d>(Bench<'d>);
+pub(super) struct Pace<'d>(Bench<'d>);
 
 /// The timer does not do what it is told.
 #[derive(Debug, Clone, Copy)]
-struct Broken;
+pub(super) struct Broken;
 
 impl Pace<'_> {
     fn set(&mut self, period: u16) {
@@ -22,7 +22,7 @@ impl Pace<'_> {
     }
 
     /// Waits until it expires.
-    fn wait(&mut self) -> Result<(), Broken> {
+    pub fn wait(&mut self) -> Result<(), Broken> {
         for _ in 0..50 {
             if self.0.read(EXPIRED) != 0 {
                 self.0.write(EXPIRED, 1);
