@@ -396,6 +396,50 @@ fn a_claim_that_stays_ends_the_tickets() {
     println!("{s}");
 }
 
+mod tickets {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Ordered on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects { Q: Queue<u32, 3>; }
+        threads { one(u32 = 0): 1; }
+    }
+
+    /// Two messages, one more after a boot maybe, and all of them after another one.
+    pub fn one(th: &mut Thread<Ordered, u32>) -> Result<(), Error> {
+        th.step(1, |sys, _, n| {
+            Q.send(sys, n)?;
+            Q.send(sys, n + 1)
+        })?;
+        th.step(3, |sys, _, n| Q.send(sys, n))?;
+        let got = th.step((), |sys, _, ()| {
+            let all = [Q.receive(sys)?, Q.receive(sys)?, Q.receive(sys)?];
+            Ok(all.map(|n| n as u8))
+        })?;
+        assert_eq!(got, [1, 2, 3]);
+        Ok(())
+    }
+}
+
+#[test]
+fn tickets_go_on_after_a_boot() {
+    let s = explore(Mapped::<Plain>::new(2048), |nv, w: &World<'_, ()>| {
+        let (kernel, mut threads) = tickets::Ordered::open(nv).unwrap();
+        let (places, _) = threads.share().unwrap();
+        let machine = Machine::default();
+        w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                tickets::Ordered::spawn(&kernel, places, kit, tickets::one);
+            });
+        });
+        assert_eq!(kernel.ended(0), Some(Ok(())));
+    })
+    .depth(2)
+    .run();
+    println!("{s}");
+    assert!(s.cuts > 1000, "{s}");
+}
+
 mod forgets {
     use super::*;
     nv_rtos::system! {
