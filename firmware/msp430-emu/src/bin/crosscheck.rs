@@ -5,7 +5,7 @@
 use msp430_emu::crosscheck::{self, DEVIATIONS, Failure, Report};
 use msp430_emu::{Board, Ended, Image};
 use nvmem::InOrder16;
-use relume_suite::abi::{FINISHED, cell};
+use relume_suite::abi::{FINISHED, cell, needs_bench};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -94,6 +94,10 @@ fn scenarios(argument: &str, jobs: &mut Vec<Job>) -> Result<(), Box<dyn std::err
         .iter()
         .find(|g| g.name == group)
         .ok_or(format!("no group {group}"))?;
+    if needs_bench(group.name) {
+        println!("{}: the simulator has no bench: not compared", group.name);
+        return Ok(());
+    }
     for (n, s) in group.scenarios.iter().enumerate() {
         jobs.push(Job::Scenario {
             image: image.clone(),
