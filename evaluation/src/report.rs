@@ -72,7 +72,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
          - `qemu_kills` are kills of a program with a thermometer on QEMU's I2C bus: its registers are as\n  committed \
          before each first use.\n\
          - `toggle_percent` is what the own commit adds to the bare toggle, in cycles. In the paper a call\n  on a stack of \
-         its own adds 1325 %. `sense`, `sleep`, `wake` and `send` are other calls of its third table,\n  with what the \
+         its own adds 1325 %. `sense`, `sleep`, `wake` and `send` are other calls of its third\n  table, with what the \
          bare ones take.\n\
          - `rsa`, `leds`, `sense`, `wsn` and their like are programs of that paper on an MSP430:\n  docs/EVALUATION.md has \
          them, and says what is what.",

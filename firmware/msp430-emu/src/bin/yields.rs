@@ -19,7 +19,7 @@ type Error = Box<dyn std::error::Error>;
 const ON: [u64; 17] = [
     3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 36, 42, 50, 60, 80, 100,
 ];
-/// Those of which other builds of the node have figures, too.
+/// The on-times at which other builds of the node have figures, too.
 const SHOWN: [u64; 4] = [3, 10, 42, 100];
 /// A run that takes so many times as long as the bare one does not finish.
 const LONGEST: u64 = 50;
@@ -47,7 +47,7 @@ const EVENTS: u16 = 20;
 /// An event each 3.7 ms.
 const EACH: u64 = 37 * MS / 10;
 
-/// Programs with a mistake, the bare ones that have none, and on-times of which one must show it.
+/// Programs with a mistake, and the bare ones that have none. One of the on-times must show it.
 const PLANTED: [(&str, &str); 2] = [("planted-leds", "leds"), ("planted-wsn", "wsn")];
 const PLANTED_ON: std::ops::Range<u64> = 5..30;
 
