@@ -9,8 +9,8 @@ use xtask::project::Project;
 use xtask::run::Step;
 
 /// A program as the paper has it: the time of the bare one, in milliseconds, the highest yield, and
-/// the on-time at which its model's yield is 0. Tables 1 and 4: all bytes of NVRAM, and those of one
-/// of its two checkpoints.
+/// the on-time at which its model's yield is 0. Tables 1 and 4: all bytes of NVRAM, and those of
+/// one of its two checkpoints.
 struct Paper {
     name: &'static str,
     wired: f64,

@@ -19,8 +19,8 @@
 //!
 //! | cut | the medium | the next boot |
 //! |---|---|---|
-//! | before `restored`, or in it | the later context, or that of the checkpoint | restores the same checkpoint, and calls it again |
-//! | behind it | that of the checkpoint | the same |
+//! | before `restored` has ended | the later context, or that of the checkpoint | restores, and calls it again |
+//! | after it | that of the checkpoint | the same |
 
 use crate::context::OwnContext;
 use crate::device::Device;

@@ -1,7 +1,7 @@
 //! Steps with something beside the kernel that takes part in their commits: devices.
 //!
 //! ```text
-//!  th.step_with(&mut devices, ..)    body: step.token() is both; step.inner() has the kernel's calls
+//!  th.step_with(&mut devices, ..)   body: step.token() is both, step.inner() the kernel's step
 //!  join   the other one stages with the step's number
 //!           the kernel's join, one section: its words, the commit store
 //!         the other one finishes: settles, has its devices follow

@@ -436,7 +436,7 @@ where
     Ok((kernel, threads.map_err(|refused| refused.error)?))
 }
 
-/// The kernel's part of a region, and the threads' part, of which the numbers are known.
+/// The kernel's part of a region, and the threads' part with the numbers of their last commits.
 #[allow(clippy::type_complexity)]
 #[inline(always)]
 fn scan<'m, S: System>(
