@@ -19,8 +19,8 @@
 //!
 //! | cut | the medium | the next boot |
 //! |---|---|---|
-//! | before `restored` has ended | the later context, or that of the checkpoint | restores, and calls it again |
-//! | after it | that of the checkpoint | the same |
+//! | before `restored` ends | the later context, or the checkpoint's | restores, and calls it again |
+//! | after that | the checkpoint's | the same |
 
 use crate::context::OwnContext;
 use crate::device::Device;
