@@ -19,7 +19,7 @@
 //!
 //! | cut | the medium | the next boot |
 //! |---|---|---|
-//! | before `restored` ends | the later context, or the checkpoint's | restores, and calls it again |
+//! | before `restored` ends | the later context or the checkpoint's | restores and calls it again |
 //! | after that | the checkpoint's | the same |
 
 use crate::context::OwnContext;
