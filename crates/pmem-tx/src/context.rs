@@ -215,6 +215,8 @@ pub(crate) struct Core<'m, M> {
     /// The marks of the last walk are valid: nothing has changed since. Changes in a critical
     /// section only.
     pub walk_valid: Cell<bool>,
+    /// How many blocks the marks call unowned. Changes while nothing is adopted by another context.
+    pub unowned: Cell<usize>,
     /// The session number of this opening. [`session::NONE`] until the first handle leaves a
     /// transaction; where contexts preempt each other it is taken at open.
     pub session: Cell<u32>,

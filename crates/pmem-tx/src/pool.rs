@@ -438,6 +438,7 @@ where
         let pool = unsafe {
             (&raw mut (*at).core.cursor).write(Cell::new((*at).core.geo.heap));
             (&raw mut (*at).core.walk_valid).write(Cell::new(false));
+            (&raw mut (*at).core.unowned).write(Cell::new(0));
             (&raw mut (*at).core.session).write(Cell::new(session));
             (&raw mut (*at).core.caller_commits).write(caller_commits);
             (&raw mut (*at).states).write(R::States::default());

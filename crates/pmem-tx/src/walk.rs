@@ -132,7 +132,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             // of words.
             unsafe { self.marks.add(i).cast::<Marks>().write_volatile(0) }
         }
-        let mut cells = false;
+        let (mut cells, mut unowned) = (false, 0);
         self.core.for_each_block(|off, b| {
             if b.is(BlockKind::Cell) {
                 // A cell's payload starts with its tag, which takes a granule.
@@ -142,6 +142,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 cells = true;
             }
             if !b.is(BlockKind::Free) {
+                unowned += 1;
                 let (p, upper) = self.mark_position(off);
                 // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this
                 // mark of it is 0.
@@ -149,6 +150,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             Ok(())
         })?;
+        self.core.unowned.set(unowned);
         Ok(cells)
     }
 
@@ -332,6 +334,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let new = if upper { new << 4 } else { new };
         // SAFETY: invariant "Sole region": as above.
         unsafe { p.write(marks & if upper { 15 } else { 0xF0 } | new) }
+        let unowned = &self.core.unowned;
+        unowned.set(unowned.get().wrapping_sub(1));
         true
     }
 
@@ -400,6 +404,9 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     pub fn forget_pending(&mut self) {
         while let Some(claimed) = self.next_claimed() {
             self.set_mark(self.core.geo.heap + claimed.from(), UNOWNED);
+            if !planted!("pmem-tx/forgotten-block-not-counted") {
+                self.core.unowned.set(self.core.unowned.get() + 1);
+            }
         }
         self.low = usize::MAX;
     }
@@ -426,10 +433,21 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Finds them by their marks, not by the chain, which other contexts change meanwhile.
     ///
     /// **Power loss**: the next walk frees the others. **Cost**: one store a block, each in a
-    /// section where contexts preempt each other; a load of all words of marks.
-    #[inline(never)]
+    /// section where contexts preempt each other; a load of all words of marks, if there is one.
     pub fn reclaim(&mut self) -> usize {
+        let n = match self.core.unowned.get() {
+            0 => 0,
+            _ => self.reclaim_unowned(),
+        };
+        self.core.fence();
+        n
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reclaim_unowned(&mut self) -> usize {
         let core = self.core;
+        core.unowned.set(0);
         let (mut n, mut from) = (0, 0);
         while let Some((word, mut found)) = self.find(from, unowned) {
             let mut header = self.header_of(word);
@@ -451,7 +469,6 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             from = word + size_of::<Marks>();
         }
-        core.fence();
         n
     }
 

@@ -673,6 +673,33 @@ pub(crate) struct ScanResult {
     pub run: State,
 }
 
+/// What a scan has found, in short: with it the same life finds it again without the headers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownScan {
+    /// How many records count. A table has fewer units than 2^16.
+    records: u16,
+    /// The number of the last committed transaction, of 16 bits at most.
+    pub committed: u16,
+}
+
+impl KnownScan {
+    /// A table that was not scanned.
+    pub const NONE: Self = KnownScan {
+        records: 0,
+        committed: 0,
+    };
+}
+
+impl ScanResult {
+    /// The same in short.
+    pub fn known<M: Model>(&self) -> KnownScan {
+        KnownScan {
+            records: ((self.cursor.at - self.cursor.end) / Table::<M>::UNIT) as u16,
+            committed: self.committed as u16,
+        }
+    }
+}
+
 /// Called with each record.
 pub(crate) type RecordVisitor<'a, 'm, M> = dyn FnMut(&Table<'m, M>, &RecordView) + 'a;
 
@@ -876,6 +903,20 @@ impl<'m, M: Model> Table<'m, M> {
     pub fn running_state(&self, record: &RecordView) -> Option<State> {
         let state = (record.kind == CallKind::Loop).then(|| self.state(record.content));
         state.filter(|s| !s.done)
+    }
+
+    /// What the scan found that is `known`: nobody has changed the table since.
+    #[inline(always)]
+    pub fn found(&mut self, known: KnownScan) -> ScanResult {
+        let run = self.state(self.geo.run_state());
+        self.area_end = self.geo.area_end(run.second::<M>());
+        let mut cursor = self.empty_area(self.area_end);
+        cursor.end = cursor.at - usize::from(known.records) * Self::UNIT;
+        ScanResult {
+            cursor,
+            committed: known.committed.into(),
+            run,
+        }
     }
 
     /// Finds the records that count, and calls `visit` with each.

@@ -74,7 +74,7 @@ use crate::error::{ConfigItem, Damage, Error, OpenError, OpenFailure};
 #[cfg(feature = "async")]
 use crate::mirrored::AsyncMirrored;
 use crate::mirrored::Mirrored;
-use crate::open::{self, Options, Replay, ScanResult};
+use crate::open::{self, KnownScan, Options, Replay, ScanResult};
 use crate::outbox::{AnyOutlet, Outlet, Queue};
 use crate::signature::Twins;
 use crate::table::{
@@ -141,7 +141,8 @@ pub struct Threads<'m, T: Roots, M = InOrder32> {
     /// All of the region. Used here for the superblock only, and by each thread for its table.
     region: Region<'m, M>,
     geo: Geometry,
-    /// A bit for each table with records, as the open has found them.
+    /// What the open has found in the tables, and a bit for each that has records.
+    scans: [KnownScan; MAX_CONTEXTS],
     with_records: u8,
     /// The number of tables with records that their threads have not passed.
     replaying: Cell<u8>,
@@ -168,6 +169,8 @@ pub type AsyncMirroredThread<'c, R, S, M = InOrder32, E = AnyOutlet<'c>> =
 pub struct Place<'c, R, M = InOrder32> {
     table: Table<'c, M>,
     member: Member<'c, R, M>,
+    /// What the open has found in the table, which only this place changes.
+    scan: KnownScan,
     /// Bytes of the threads' region before the pool, and in all.
     before_pool: usize,
     len: usize,
@@ -269,6 +272,7 @@ pub(crate) struct Parts<'c, 't, M> {
     /// The session number of the first thread.
     session: u32,
     replaying: &'c Cell<u8>,
+    scans: &'t [KnownScan; MAX_CONTEXTS],
     /// A bit for each table with records.
     with_records: u8,
 }
@@ -279,8 +283,14 @@ impl<'c, M: Model> Parts<'c, '_, M> {
         if planted!("nv-replay/threads-share-a-session") {
             session = self.session;
         }
+        let scan_of = if planted!("nv-replay/place-knows-another-table") {
+            0
+        } else {
+            n
+        };
         Place {
             table: table_of(self.region, &self.geo, n),
+            scan: self.scans.get(scan_of).copied().unwrap_or(KnownScan::NONE),
             member: Member {
                 context,
                 session,
@@ -393,15 +403,15 @@ fn finish_migration<M: Model>(
 
 /// What the scan of all tables has found.
 struct Numbers {
-    /// The number of each thread's last commit; 0 for a blank region.
-    committed: [u32; MAX_CONTEXTS],
+    /// What was found in each; nothing in a blank region.
+    scans: [KnownScan; MAX_CONTEXTS],
     /// A bit for each table with records.
     with_records: u8,
 }
 
 impl Numbers {
     const NONE: Self = Numbers {
-        committed: [0; MAX_CONTEXTS],
+        scans: [KnownScan::NONE; MAX_CONTEXTS],
         with_records: 0,
     };
 
@@ -412,20 +422,25 @@ impl Numbers {
         tables: usize,
     ) -> Result<(), OpenError> {
         self.with_records = 0;
-        for (n, number) in self.committed.iter_mut().enumerate().take(tables) {
+        for (n, known) in self.scans.iter_mut().enumerate().take(tables) {
             let found = table_of(region, geo, n).scan(&mut |_, _| {});
-            let ScanResult {
-                cursor, committed, ..
-            } = found.map_err(OpenError::Damaged)?;
-            *number = committed;
-            if cursor.at != cursor.end || planted!("nv-replay/reserved-place-holds-reclaim-up") {
+            let found = found.map_err(OpenError::Damaged)?;
+            *known = found.known::<M>();
+            let some = found.cursor.at != found.cursor.end;
+            if some || planted!("nv-replay/reserved-place-holds-reclaim-up") {
                 self.with_records |= 1 << n;
             }
         }
         if planted!("nv-replay/numbers-of-other-threads") {
-            self.committed.swap(0, 1);
+            let [a, b, ..] = &mut self.scans;
+            core::mem::swap(&mut a.committed, &mut b.committed);
         }
         Ok(())
+    }
+
+    /// The number of each thread's last commit; 0 for a blank region.
+    fn committed(&self) -> [u32; MAX_CONTEXTS] {
+        self.scans.map(|s| s.committed.into())
     }
 }
 
@@ -445,8 +460,8 @@ where
 {
     /// The sequence number of each thread's last committed transaction; 0 for a blank region, and
     /// for threads that there are not.
-    pub fn committed(&self) -> &[u32; MAX_CONTEXTS] {
-        &self.numbers.committed
+    pub fn committed(&self) -> [u32; MAX_CONTEXTS] {
+        self.numbers.committed()
     }
 
     /// Opens the region: the second half of [`Threads::open`], with its **Power loss**, **Cost**
@@ -514,8 +529,9 @@ where
             if blank || migrated {
                 numbers.read(&region, &geo, tables)?;
             }
-            let committed = numbers.committed;
-            Ok::<_, OpenError>((move |n: usize| committed.get(n).copied().unwrap_or(0), ()))
+            let scans = numbers.scans;
+            let committed = move |n| scans.get(n).map_or(0, |s: &KnownScan| s.committed.into());
+            Ok::<_, OpenError>((committed, ()))
         };
         let mounted =
             Pool::<T, M>::mount_embedded(pool, pool_region, &params, !blank, resolve, init);
@@ -534,6 +550,7 @@ where
         Ok(unsafe {
             (&raw mut (*at).region).write(region);
             (&raw mut (*at).geo).write(geo);
+            (&raw mut (*at).scans).write(numbers.scans);
             (&raw mut (*at).with_records).write(numbers.with_records);
             (&raw mut (*at).replaying).write(Cell::new(0));
             (&raw mut (*at).shared).write(false);
@@ -799,6 +816,7 @@ where
             tables: C::COUNT,
             session,
             replaying: &self.replaying,
+            scans: &self.scans,
             with_records,
         };
         Ok((C::places(contexts, &parts), keys))
@@ -817,8 +835,8 @@ where
     /// of the other records has consumed a handle, because another thread may own its object by
     /// now. Other threads may run meanwhile.
     ///
-    /// **Power loss**: the next open sends the pending messages again. **Cost**: reads the headers
-    /// of the records that count. **Errors**: [`OpenError`]: those that concern the version and the
+    /// **Power loss**: the next open sends the pending messages again. **Cost**: reads
+    /// no record. **Errors**: [`OpenError`]: those that concern the version and the
     /// outbox; [`OpenError::Keep`] with [`Error::WrongPool`] for a consumed handle. The place is
     /// gone then, until the region is opened again.
     pub fn open(self, mut options: Options<'c>) -> Result<Thread<'c, R, M>, OpenError> {
@@ -898,10 +916,7 @@ where
     /// none if there are no records. **Errors**: the table is damaged. The place is gone then,
     /// until the region is opened again.
     pub fn start_over(mut self) -> Result<Self, OpenError> {
-        let found = self
-            .table
-            .scan(&mut |_, _| {})
-            .map_err(OpenError::Damaged)?;
+        let found = self.table.found(self.scan);
         if found.cursor.at == found.cursor.end {
             return Ok(self);
         }
@@ -912,10 +927,12 @@ where
             ..Options::default()
         };
         let nobody: AnyOutlet<'c> = None;
-        let rt = self.open_with(options, nobody)?;
+        let mut rt = self.open_with(options, nobody)?;
+        let found = rt.table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
         Ok(Place {
             table: rt.table,
             member: rt.pool,
+            scan: found.known::<M>(),
             before_pool,
             len,
         })
@@ -933,6 +950,7 @@ where
         let Place {
             mut table,
             member,
+            scan,
             before_pool,
             len,
         } = self;
@@ -942,7 +960,7 @@ where
             start_over,
             ..
         } = options;
-        let found = table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let found = table.found(scan);
         let mut keep = None;
         if found.cursor.at == found.cursor.end {
             table.begin_unused(&found, version);

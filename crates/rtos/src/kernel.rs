@@ -21,6 +21,7 @@
 //! it. A cut before 4 loses the RAM. The next boot reverts the words with number n, and makes the
 //! RAM from all words.
 
+use crate::THREADS_MAX;
 use crate::error::{OpenError, code};
 use crate::locks::asks_for_holders;
 use crate::places::has_places;
@@ -106,6 +107,26 @@ const fn kinds<S: System>(kind: Kind) -> usize {
         i += 1;
     }
     n
+}
+
+/// The level of each thread: how many priorities of threads are below its own.
+const fn levels<S: System>() -> [u8; THREADS_MAX] {
+    let mut levels = [0; THREADS_MAX];
+    let mut t = 0;
+    while t < S::THREADS.len() {
+        let mut i = 0;
+        while i < S::THREADS.len() {
+            let (priority, mut before) = (S::THREADS[i].priority, 0);
+            while S::THREADS[before].priority != priority {
+                before += 1;
+            }
+            // Each priority counts once.
+            levels[t] += (before == i && priority < S::THREADS[t].priority) as u8;
+            i += 1;
+        }
+        t += 1;
+    }
+    levels
 }
 
 fn word_of<S: System>(object: u8) -> u16 {
@@ -344,8 +365,9 @@ impl<S: System> State<'_, S> {
             return Ok(Some(slot));
         }
         let (_, objects, slots) = self.ram.parts();
-        let word = usize::from(word_of::<S>(object) + u16::from(slot));
-        if let (Some(o), Some(s)) = (objects.get_mut(usize::from(object)), slots.get(word)) {
+        if let Some(o) = objects.get_mut(usize::from(object))
+            && let Some(s) = slots.get(usize::from(o.word + u16::from(slot)))
+        {
             o.first = s.next;
         }
         Ok(Some(slot))
@@ -759,21 +781,21 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
+    #[inline(never)]
     fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
+        let mut free = 0;
         for slot in 0..spec.words as u8 {
             let word = spec.word + u16::from(slot);
             let state = self.store.get(word)?;
-            check_state(word, state == 0 || state & FULL != 0)?;
-            let (_, objects, slots) = self.ram.parts();
-            if let (Some(o), Some(s)) = (
-                objects.get_mut(usize::from(object)),
-                slots.get_mut(usize::from(word)),
-            ) {
+            if state == 0 {
+                // As the slot is in the first RAM.
+                free |= 1 << (slot % 32);
+                continue;
+            }
+            check_state(word, state & FULL != 0)?;
+            let (_, _, slots) = self.ram.parts();
+            if let Some(s) = slots.get_mut(usize::from(word)) {
                 s.state = state;
-                if state & FULL == 0 {
-                    o.free |= 1 << (slot % 32);
-                    continue;
-                }
             }
             self.put_back(object, slot);
         }
@@ -785,6 +807,7 @@ impl<S: System> State<'_, S> {
             let s = slots.get(usize::from(spec.word) + usize::from(slot));
             s.map_or(0, |s| s.state % TICKETS)
         };
+        o.free = free;
         // As `may_send` finds it when no slot is reserved.
         let mut oldest = 0;
         if o.last != NO_SLOT && !planted!("nv-rtos/tickets-begin-anew") {
@@ -908,7 +931,7 @@ impl<'m, S: System> Kernel<'m, S> {
             superblock::finish(&mut head, &mine);
         } else {
             let last: &[u32] = if planted!("nv-rtos/nothing-is-reverted") {
-                &[u32::MAX; crate::THREADS_MAX]
+                &[u32::MAX; THREADS_MAX]
             } else {
                 numbers
             };
@@ -930,10 +953,9 @@ impl<'m, S: System> Kernel<'m, S> {
     fn load(&mut self, numbers: &[u32]) -> Result<(), TagError> {
         let state = self.state.get_mut();
         state.load()?;
-        for (t, spec) in S::THREADS.iter().enumerate() {
-            let lower = |p: u8| S::THREADS.iter().any(|s| s.priority == p);
+        for t in 0..S::THREADS.len() {
             let c = state.control(t);
-            c.level = (0..spec.priority).filter(|p| lower(*p)).count() as u8;
+            c.level = const { levels::<S>() }.get(t).map_or(0, |l| *l);
             c.numbers = tags::max_unswept::<S>();
             state.load_thread(t)?;
             if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {

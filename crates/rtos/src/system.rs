@@ -410,7 +410,7 @@ where
     ) -> Result<<S::Roots as pmem_tx::Roots>::Init<'p>, pmem_tx::Error>,
 {
     let (own, scanned) = scan::<S>(region)?;
-    let kernel = Kernel::open(own, scanned.committed())?;
+    let kernel = Kernel::open(own, &scanned.committed())?;
     let threads = scanned.open(|tx| Ok((S::init(PhantomData), init(tx)?)));
     Ok((kernel, threads.map_err(|refused| refused.error)?))
 }
@@ -429,7 +429,7 @@ where
     ) -> Result<<S::Roots as pmem_tx::Roots>::Init<'a>, pmem_tx::Error>,
 {
     let (own, scanned) = scan::<S>(region)?;
-    let kernel = Kernel::open_in(&mut room.kernel, own, scanned.committed())?;
+    let kernel = Kernel::open_in(&mut room.kernel, own, &scanned.committed())?;
     let threads = scanned.open_in(&mut room.threads, |tx| {
         Ok((S::init(PhantomData), init(tx)?))
     });
