@@ -1270,6 +1270,10 @@ impl<S: System> Outlet for Sys<'_, '_, S> {
         // An error comes again from the first call on a damaged object.
         let _ = self.go_live();
     }
+    /// A kernel has no outlet: a program links no code that sends messages.
+    fn discards(&self) -> bool {
+        true
+    }
 }
 
 impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
