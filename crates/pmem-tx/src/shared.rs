@@ -328,6 +328,19 @@ where
         }
     }
 
+    /// The same context, for code that does not use its root. Contexts of all roots have one
+    /// layout.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn untyped(self) -> Context<'c, (), M> {
+        Context {
+            core: self.core,
+            others: self.others,
+            s: self.s,
+            _r: PhantomData,
+        }
+    }
+
     /// [`Pool::adopt_unspent`] while transactions of other contexts run. The handles get the number
     /// `session`, that of this context.
     ///

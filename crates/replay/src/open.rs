@@ -142,6 +142,10 @@ pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>, P = Pool<'m,
     pub(crate) _root: PhantomData<fn(R) -> R>,
 }
 
+/// A runtime for code that does not use its root: see [`Replay::untyped`].
+pub(crate) type Untyped<'m, R, M, E, P> =
+    Replay<'m, <P as PoolAccess<R, M>>::AnyRoot, M, E, <P as PoolAccess<R, M>>::Untyped>;
+
 // SAFETY: invariant "In one thread": the bound never holds. The automatic `Send` stays: the region
 // and the pool may move to another thread, and a runtime does if its environment may.
 unsafe impl<R: Persist, M, E, P> Sync for Replay<'_, R, M, E, P> where Self: InOneThread {}
@@ -229,6 +233,16 @@ impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, 
 where
     M::Unit: Width,
 {
+    /// The same runtime, for what does not use its root: a program whose threads have roots of
+    /// several types contains what is called on it once.
+    #[inline(always)]
+    pub(crate) fn untyped(&mut self) -> &mut Untyped<'m, R, M, E, P> {
+        const { assert!(size_of::<Self>() == size_of::<Untyped<'m, R, M, E, P>>()) };
+        // SAFETY: invariant "Roots are types only": the fields are laid out in their order, and
+        // only the pool's access has another type, of the same layout.
+        unsafe { &mut *(&raw mut *self).cast() }
+    }
+
     /// The program's environment, between two calls: its drivers, to switch something or to wait.
     ///
     /// What is done here is done again in each boot until the program has passed all records. To

@@ -138,14 +138,22 @@ use pmem_tx::{
 /// ```
 pub struct Threads<'m, T: Roots, M = InOrder32> {
     pool: Pool<'m, T, M>,
+    tables: AllTables<'m, M>,
+    shared: bool,
+}
+
+/// The tables of all threads, and what the threads know of each other.
+pub(crate) struct AllTables<'m, M> {
     /// All of the region. Used here for the superblock only, and by each thread for its table.
     region: Region<'m, M>,
     geo: Geometry,
+    count: usize,
+    /// The session number of the first thread.
+    session: u32,
+    /// The number of tables with records that their threads have not passed. Changes in sections.
+    replaying: Cell<u8>,
     /// A bit for each table with records, as the open has found them.
     with_records: u8,
-    /// The number of tables with records that their threads have not passed.
-    replaying: Cell<u8>,
-    shared: bool,
 }
 
 /// The runtime of one thread: a [`Replay`] whose pool others share.
@@ -166,14 +174,21 @@ pub type AsyncMirroredThread<'c, R, S, M = InOrder32, E = AnyOutlet<'c>> =
 /// A place whose thread was never opened is reserved: it has no records, and the root that the
 /// format gave it. It waits until the program adds a thread.
 pub struct Place<'c, R, M = InOrder32> {
-    table: Table<'c, M>,
-    member: Member<'c, R, M>,
-    /// Bytes of the threads' region before the pool, and in all.
-    before_pool: usize,
-    len: usize,
+    // Small, because a program moves it to its thread.
+    all: &'c AllTables<'c, M>,
+    context: Context<'c, R, M>,
+    n: u8,
+    /// The table is one of those with records that their threads have not passed.
+    counted: bool,
 }
 
+// SAFETY: invariant "Shared in sections": the context may be sent; of the tables, `replaying` is
+// used in sections only, and the rest does not change.
+unsafe impl<R, M: Model, S: Section> Send for Place<'_, R, Preempted<M, S>> {}
+
 /// The part of a shared pool that belongs to a [`Thread`].
+// Of one layout, whatever the root.
+#[repr(C)]
 pub struct Member<'c, R, M = InOrder32> {
     context: Context<'c, R, M>,
     session: u32,
@@ -188,11 +203,14 @@ pub struct Member<'c, R, M = InOrder32> {
 unsafe impl<R, M: Model, S: Section> Send for Member<'_, R, Preempted<M, S>> {}
 
 // SAFETY: invariant "A table for each thread": the context is that of the place, and the numbers
-// of its transactions are those of the table beside it.
-unsafe impl<R: Persist, M: Model> PoolAccess<R, M> for Member<'_, R, M>
+// of its transactions are those of the table beside it. Contexts of all roots have one layout, and
+// a member of no root is one of any.
+unsafe impl<'c, R: Persist, M: Model> PoolAccess<R, M> for Member<'c, R, M>
 where
     M::Unit: Width,
 {
+    type Untyped = Member<'c, (), M>;
+    type AnyRoot = ();
     #[inline(always)]
     fn context(&mut self) -> Context<'_, R, M> {
         self.context.reborrow()
@@ -253,7 +271,7 @@ pub trait PlacesOf: ContextsOf {
     #[allow(private_interfaces)]
     fn places<'c, M: Model>(
         contexts: Self::Each<'c, M>,
-        parts: &Parts<'c, '_, M>,
+        all: &'c AllTables<'c, M>,
     ) -> Self::Places<'c, M>;
 }
 
@@ -261,35 +279,19 @@ pub trait PlacesOf: ContextsOf {
 pub trait ThreadRoots: Roots {}
 impl<S: SharedRoots, C: PlacesOf> ThreadRoots for Sharing<S, C> {}
 
-/// What places are made from.
-pub(crate) struct Parts<'c, 't, M> {
-    region: &'t Region<'c, M>,
-    geo: Geometry,
-    tables: usize,
-    /// The session number of the first thread.
-    session: u32,
-    replaying: &'c Cell<u8>,
-    /// A bit for each table with records.
-    with_records: u8,
-}
-
-impl<'c, M: Model> Parts<'c, '_, M> {
-    fn place<R>(&self, n: usize, context: Context<'c, R, M>) -> Place<'c, R, M> {
-        let mut session = self.session + n as u32;
-        if planted!("nv-replay/threads-share-a-session") {
-            session = self.session;
-        }
+impl<M: Model> AllTables<'_, M> {
+    fn place<'c, R>(&'c self, n: u8, context: Context<'c, R, M>) -> Place<'c, R, M> {
         Place {
-            table: table_of(self.region, &self.geo, n),
-            member: Member {
-                context,
-                session,
-                replaying: self.replaying,
-                counted: self.with_records >> n & 1 != 0,
-            },
-            before_pool: stride(&self.geo) * self.tables,
-            len: self.region.len(),
+            all: self,
+            context,
+            n,
+            counted: self.with_records >> n & 1 != 0,
         }
+    }
+
+    /// Bytes of the region before the pool.
+    fn before_pool(&self) -> usize {
+        stride(&self.geo) * self.count
     }
 }
 
@@ -300,9 +302,9 @@ macro_rules! places {
             #[allow(private_interfaces)]
             fn places<'c, Md: Model>(
                 contexts: Self::Each<'c, Md>,
-                parts: &Parts<'c, '_, Md>,
+                all: &'c AllTables<'c, Md>,
             ) -> Self::Places<'c, Md> {
-                ($(parts.place($i, contexts.$i),)+)
+                ($(all.place($i, contexts.$i),)+)
             }
         }
     )*};
@@ -532,10 +534,14 @@ where
         // SAFETY: invariant "Open in its place": inside `place`. `mount_embedded` has succeeded, so
         // the pool is whole; the other fields are written here.
         Ok(unsafe {
-            (&raw mut (*at).region).write(region);
-            (&raw mut (*at).geo).write(geo);
-            (&raw mut (*at).with_records).write(numbers.with_records);
-            (&raw mut (*at).replaying).write(Cell::new(0));
+            (&raw mut (*at).tables).write(AllTables {
+                region,
+                geo,
+                count: tables,
+                session: 0,
+                replaying: Cell::new(0),
+                with_records: numbers.with_records,
+            });
             (&raw mut (*at).shared).write(false);
             place.assume_init_mut()
         })
@@ -642,7 +648,7 @@ where
         if thread >= Self::COUNT.tables {
             return Ok(0);
         }
-        let found = table_of(&self.region, &self.geo, thread).scan(&mut |_, _| {});
+        let found = table_of(&self.tables.region, &self.tables.geo, thread).scan(&mut |_, _| {});
         Ok(found.map_err(OpenError::Damaged)?.committed)
     }
 
@@ -729,7 +735,7 @@ where
     where
         G: for<'p> FnOnce(&Tx<'p, M>, T::Init<'p>) -> Result<New::Init<'p>, pmem_tx::Error>,
     {
-        let (region, geo) = (&mut self.region, &self.geo);
+        let (region, geo) = (&mut self.tables.region, &self.tables.geo);
         self.pool.change_roots::<New, G>(change, |seq| {
             let mine = table::superblock::<M>(&Config::SMALL, None, region.len(), 0);
             let superblock::State::Ready(mut sb) = superblock::probe(region, &mine) else {
@@ -758,7 +764,7 @@ where
     /// Closes the pool and returns the region. Writes nothing.
     pub fn close(self) -> Region<'m, M> {
         // Dropping the rest drops the pool, which has the other part of the region.
-        self.region
+        self.tables.region
     }
 }
 
@@ -783,8 +789,9 @@ where
         }
         self.shared = true;
         // No thread has run since the open.
-        let with_records = self.with_records;
-        self.replaying.set(with_records.count_ones() as u8);
+        let with_records = self.tables.with_records;
+        let replaying = with_records.count_ones() as u8;
+        self.tables.replaying.set(replaying);
         if with_records == 0 {
             self.pool.reclaim();
         }
@@ -793,15 +800,8 @@ where
             // The pool was just opened, so no transaction is open.
             OpenError::Pool(pmem_tx::OpenError::Sessions)
         })?;
-        let parts = Parts {
-            region: &self.region,
-            geo: self.geo,
-            tables: C::COUNT,
-            session,
-            replaying: &self.replaying,
-            with_records,
-        };
-        Ok((C::places(contexts, &parts), keys))
+        self.tables.session = session;
+        Ok((C::places(contexts, &self.tables), keys))
     }
 }
 
@@ -897,15 +897,13 @@ where
     /// **Power loss**: all records, or none. **Cost**: two or three stores and a sequence number;
     /// none if there are no records. **Errors**: the table is damaged. The place is gone then,
     /// until the region is opened again.
-    pub fn start_over(mut self) -> Result<Self, OpenError> {
-        let found = self
-            .table
-            .scan(&mut |_, _| {})
-            .map_err(OpenError::Damaged)?;
+    pub fn start_over(self) -> Result<Self, OpenError> {
+        let found = self.table().scan(&mut |_, _| {});
+        let found = found.map_err(OpenError::Damaged)?;
         if found.cursor.at == found.cursor.end {
             return Ok(self);
         }
-        let (before_pool, len) = (self.before_pool, self.len);
+        let (all, n) = (self.all, self.n);
         let options = Options {
             version: found.run.version::<M>(),
             start_over: true,
@@ -914,11 +912,28 @@ where
         let nobody: AnyOutlet<'c> = None;
         let rt = self.open_with(options, nobody)?;
         Ok(Place {
-            table: rt.table,
-            member: rt.pool,
-            before_pool,
-            len,
+            all,
+            context: rt.pool.context,
+            n,
+            counted: rt.pool.counted,
         })
+    }
+
+    /// The same place, for code that does not use its root. Threads of all roots have one layout:
+    /// a `&mut` to the thread of an untyped place may be cast to one of the place's own root.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn untyped(self) -> Place<'c, (), M> {
+        Place {
+            all: self.all,
+            context: self.context.untyped(),
+            n: self.n,
+            counted: self.counted,
+        }
+    }
+
+    fn table(&self) -> Table<'c, M> {
+        table_of(&self.all.region, &self.all.geo, self.n.into())
     }
 
     /// Opens with the pool that `access` makes of the member, the bytes of the region before its
@@ -930,12 +945,23 @@ where
         mut env: E,
         access: impl FnOnce(Member<'c, R, M>, usize, usize) -> P,
     ) -> Result<Replay<'c, R, M, E, P>, OpenError> {
+        let mut table = self.table();
         let Place {
-            mut table,
-            member,
-            before_pool,
-            len,
+            all,
+            context,
+            n,
+            counted,
         } = self;
+        let mut session = all.session + u32::from(n);
+        if planted!("nv-replay/threads-share-a-session") {
+            session = all.session;
+        }
+        let member = Member {
+            context,
+            session,
+            replaying: &all.replaying,
+            counted,
+        };
         let Options {
             version,
             update,
@@ -955,7 +981,7 @@ where
                 return Err(OpenError::Keep(Error::WrongPool));
             }
         }
-        let mut pool = access(member, before_pool, len);
+        let mut pool = access(member, all.before_pool(), all.region.len());
         let (mut sent, mut resend) = (0, None);
         if !planted!("nv-replay/thread-keeps-its-messages") {
             resend = table.send_pending(&mut pool, found.committed, &mut env, &mut sent)?;

@@ -33,7 +33,7 @@ use crate::ram::{A_BEGIN, A_THREAD, ABORTED, AN_END, FAILED, NOTHING, Operation}
 use crate::schedule::bit;
 use crate::system::{System, ThreadId};
 use crate::tags::MESSAGE_MAX;
-use crate::thread::Thread;
+use crate::thread::{Thread, UntypedBody};
 use core::marker::PhantomData;
 use nv_replay::nvmem::cross::type_hash;
 use nv_replay::nvmem::tagged::Stamp;
@@ -264,6 +264,7 @@ pub fn reserved<'c, S: System, R: Persist>(
 /// Runs the threads of a reserved place, one after the other. The function that `system!` generates
 /// calls it.
 #[doc(hidden)]
+#[allow(unsafe_code)]
 pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
     kernel: &'k Kernel<'m, S>,
     port: &'k dyn Port,
@@ -273,6 +274,24 @@ pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
     mut body: impl FnMut(&mut Thread<'k, 'm, 'c, S, R>, A) -> Result<(), Error>,
 ) {
     let sys = Sys { kernel, port, me };
+    let place = place.map(Place::untyped);
+    run_untyped(sys, place, cells, &mut |th| {
+        let argument = sys.argument()?;
+        // SAFETY: invariant "Roots are types only": the place's root is an `R`.
+        body(unsafe { th.with_root() }, argument)
+    });
+}
+
+/// Runs the threads of a place whose root and argument this code does not use: it is in a program
+/// once.
+#[inline(never)]
+fn run_untyped<'k, 'm, 'c, S: System>(
+    sys: Sys<'k, 'm, S>,
+    place: Option<Place<'c, (), S::Model>>,
+    cells: S::At<'c>,
+    body: &mut UntypedBody<'_, 'k, 'm, 'c, S>,
+) {
+    let Sys { kernel, port, me } = sys;
     let opened = place.map(|p| p.prepare(Options::default(), sys));
     let Some(Ok(rt)) = opened else {
         return sys.end(Err(Error::Other));
@@ -281,7 +300,7 @@ pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
     th.rt.check_live();
     loop {
         kernel.section(|s| s.watch_spawned(port));
-        let r = sys.argument().and_then(|a| body(&mut th, a));
+        let r = body(&mut th);
         let empty = || kernel.section(|s| s.empty(me, r.is_err()));
         let late = planted!("nv-rtos/records-dropped-before-the-end");
         if !late {

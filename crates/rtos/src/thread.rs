@@ -16,6 +16,8 @@ use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 /// A thread, as its body sees it: steps, and what is done between them.
 ///
 /// A body is run from its beginning in each life, and passes the steps that it has committed.
+// Of one layout, whatever the root: see `Thread::with_root`.
+#[repr(C)]
 pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
     /// Its environment is the thread's seat in the kernel.
     pub(crate) rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
@@ -45,6 +47,7 @@ pub fn kept<'c, S: System, R: Persist>(
 
 /// Runs a thread's body from its place. The function that `system!` generates calls it.
 #[doc(hidden)]
+#[allow(unsafe_code)]
 pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     kernel: &'k Kernel<'m, S>,
     port: &'k dyn Port,
@@ -57,6 +60,27 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
         return;
     };
     let sys = Sys { kernel, port, me };
+    let mut body = Some(body);
+    run_untyped(sys, place.untyped(), cells, &mut |th| match body.take() {
+        // SAFETY: invariant "Roots are types only": the place's root is an `R`.
+        Some(body) => body(unsafe { th.with_root() }),
+        // It is called once.
+        None => Ok(()),
+    });
+}
+
+/// The body of a thread, for code that does not use its root.
+pub(crate) type UntypedBody<'b, 'k, 'm, 'c, S> =
+    dyn FnMut(&mut Thread<'k, 'm, 'c, S, ()>) -> Result<(), Error> + 'b;
+
+/// Runs a thread whose root this code does not use: it is in a program once.
+#[inline(never)]
+fn run_untyped<'k, 'm, 'c, S: System>(
+    sys: Sys<'k, 'm, S>,
+    place: Place<'c, (), S::Model>,
+    cells: S::At<'c>,
+    body: &mut UntypedBody<'_, 'k, 'm, 'c, S>,
+) {
     let r = match place.prepare(Options::default(), sys) {
         Ok(rt) => {
             let mut thread = Thread { rt, cells };
@@ -67,6 +91,21 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
         Err(_) => Err(Error::Other),
     };
     sys.end(r);
+}
+
+impl<'k, 'm, 'c, S: System> Thread<'k, 'm, 'c, S, ()> {
+    /// The same thread with its root.
+    ///
+    /// # Safety
+    /// It was opened from the [untyped](Place::untyped) place of a root of the type `R`.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn with_root<R: Persist>(&mut self) -> &mut Thread<'k, 'm, 'c, S, R> {
+        const { assert!(size_of::<Self>() == size_of::<Thread<'k, 'm, 'c, S, R>>()) };
+        // SAFETY: invariant "Roots are types only": the fields are laid out in their order, and
+        // the runtimes of all roots have one layout. The caller promises the root.
+        unsafe { &mut *(&raw mut *self).cast() }
+    }
 }
 
 impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
