@@ -328,7 +328,7 @@ where
                     superblock::begin(&mut table.region, &sb);
                     table.format(version);
                 }
-                let found = (table.scan(&mut |_, _| {})).map_err(OpenError::Damaged)?;
+                let found = (table.scan()).map_err(OpenError::Damaged)?;
                 let keep = table.records_to_keep(&found, version, update, start_over)?;
                 Ok::<_, OpenError>((move |_| found.committed, (found, keep)))
             };
@@ -805,7 +805,7 @@ pub(crate) fn scan_region<'m, M: Model>(
         Err(error) => return Err(OpenFailure { error, region }),
     };
     let mut table = Table::new(region, geo);
-    match table.scan(visit) {
+    match table.visit_records(visit) {
         Ok(found) => Ok((Some(found), table.region)),
         Err(damage) => Err(OpenFailure {
             error: OpenError::Damaged(damage),
@@ -862,7 +862,7 @@ impl<'m, M: Model> Table<'m, M> {
     pub fn records_before_loop(&mut self) -> u16 {
         let (mut n, mut inside) = (0, false);
         // Cannot fail: the same table was scanned at open.
-        let _ = self.scan(&mut |table, head| {
+        let _ = self.visit_records(|table, head| {
             inside |= table.running_state(head).is_some();
             n += u16::from(!inside);
         });
@@ -892,11 +892,19 @@ impl<'m, M: Model> Table<'m, M> {
         state.filter(|s| !s.done)
     }
 
-    /// Finds the records that count, and calls `visit` with each.
+    /// Finds the records that count.
     ///
     /// **Cost**: reads their headers. **Errors**: a state that no power cut leaves.
+    pub fn scan(&mut self) -> Result<ScanResult, Damage> {
+        self.visit_records(|_, _| {})
+    }
+
+    /// The same, and calls `visit` with each.
     #[inline(always)]
-    pub fn scan(&mut self, visit: &mut RecordVisitor<'_, 'm, M>) -> Result<ScanResult, Damage> {
+    pub fn visit_records(
+        &mut self,
+        mut visit: impl FnMut(&Table<'m, M>, &RecordView),
+    ) -> Result<ScanResult, Damage> {
         let run = self.state(self.geo.run_state());
         if run.seq == 0 {
             return Err(Damage::Start);

@@ -360,7 +360,7 @@ fn finish_migration<M: Model>(
     let number = sb.params[param::MIGRATED];
     // Nothing is written before all is checked.
     for n in 0..tables {
-        let found = table_of(region, geo, n).scan(&mut |_, _| {});
+        let found = table_of(region, geo, n).scan();
         let committed = found.map_err(OpenError::Damaged)?.committed;
         let follows = committed == number || geo.next(committed) == number;
         if n == 0 && !follows {
@@ -369,7 +369,7 @@ fn finish_migration<M: Model>(
     }
     for n in 0..tables {
         let mut table = table_of(region, geo, n);
-        let found = table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let found = table.scan().map_err(OpenError::Damaged)?;
         let mut last = found.committed;
         if n == 0 && !planted!("nv-replay/migration-keeps-the-number") {
             last = number;
@@ -415,7 +415,7 @@ impl Numbers {
     ) -> Result<(), OpenError> {
         self.with_records = 0;
         for (n, number) in self.committed.iter_mut().enumerate().take(tables) {
-            let found = table_of(region, geo, n).scan(&mut |_, _| {});
+            let found = table_of(region, geo, n).scan();
             let ScanResult {
                 cursor, committed, ..
             } = found.map_err(OpenError::Damaged)?;
@@ -648,7 +648,7 @@ where
         if thread >= Self::COUNT.tables {
             return Ok(0);
         }
-        let found = table_of(&self.tables.region, &self.tables.geo, thread).scan(&mut |_, _| {});
+        let found = table_of(&self.tables.region, &self.tables.geo, thread).scan();
         Ok(found.map_err(OpenError::Damaged)?.committed)
     }
 
@@ -898,7 +898,7 @@ where
     /// none if there are no records. **Errors**: the table is damaged. The place is gone then,
     /// until the region is opened again.
     pub fn start_over(self) -> Result<Self, OpenError> {
-        let found = self.table().scan(&mut |_, _| {});
+        let found = self.table().scan();
         let found = found.map_err(OpenError::Damaged)?;
         if found.cursor.at == found.cursor.end {
             return Ok(self);
@@ -968,7 +968,7 @@ where
             start_over,
             ..
         } = options;
-        let found = table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let found = table.scan().map_err(OpenError::Damaged)?;
         let mut keep = None;
         if found.cursor.at == found.cursor.end {
             table.begin_unused(&found, version);
@@ -1027,10 +1027,7 @@ where
     /// none if there are no records. **Errors**: the table is damaged, or a number cannot be used.
     /// The thread has stopped then, or still has its records.
     pub fn start_over(&mut self) -> Result<(), OpenError> {
-        let found = self
-            .table
-            .scan(&mut |_, _| {})
-            .map_err(OpenError::Damaged)?;
+        let found = self.table.scan().map_err(OpenError::Damaged)?;
         self.cursor = found.cursor;
         self.no_room_error = Error::TableFull;
         self.divergence = None;
@@ -1149,7 +1146,7 @@ pub fn last_committed_of<M: Model>(
     if thread >= tables.count {
         return Ok((0, tables.region));
     }
-    match tables.table(thread).scan(&mut |_, _| {}) {
+    match tables.table(thread).scan() {
         Ok(found) => Ok((found.committed, tables.region)),
         Err(damage) => Err(OpenFailure {
             error: OpenError::Damaged(damage),
