@@ -863,6 +863,12 @@ pub(crate) const fn count_of<R: Roots>() -> Count {
     }
 }
 
+/// The fingerprint of some roots with one more. Inlined, so that the compiler knows the result.
+#[inline(always)]
+pub(crate) fn add_root(hash: u64, root: u64) -> u64 {
+    (hash.rotate_left(7) ^ root).wrapping_mul(0x100_0000_01b3)
+}
+
 pub(crate) fn init_root<'p, T: Persist, M: Model>(
     i: usize,
     v: T,
@@ -966,9 +972,9 @@ macro_rules! contexts {
             type Init<'p> = ($($r::At<'p>,)+);
             fn fingerprint() -> u64 {
                 // Order matters: a type's index in the tuple is the index of its context.
-                [$(nvmem::fingerprint::<$r>()),+]
-                    .iter()
-                    .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3))
+                let mut hash = $n;
+                $(hash = add_root(hash, nvmem::fingerprint::<$r>());)+
+                hash
             }
             fn init_roots<'p, Md: Model>(init: Self::Init<'p>, tx: &Tx<'p, Md>) -> Result<(), Error>
             where

@@ -41,7 +41,7 @@ use crate::context::Context;
 use crate::context::{Core, flag};
 use crate::error::Error;
 use crate::pool::{
-    ContextsOf, Pool, Roots, adopt_unowned, init_root, session, take_root, walk_one,
+    ContextsOf, Pool, Roots, add_root, adopt_unowned, init_root, session, take_root, walk_one,
 };
 use crate::ptr::Width;
 use crate::tx::{Root, Tx};
@@ -383,9 +383,9 @@ macro_rules! shared_roots {
             type Init<'p> = ($($s::At<'p>,)+);
             type Keys<'c, W: Width> = ($(Shared<'c, $s, W>,)+);
             fn fingerprint() -> u64 {
-                [$(nvmem::fingerprint::<$s>()),+]
-                    .iter()
-                    .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3))
+                let mut hash = $n;
+                $(hash = add_root(hash, nvmem::fingerprint::<$s>());)+
+                hash
             }
             fn init_roots<'p, Md: Model>(
                 first: usize,

@@ -28,7 +28,7 @@ use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::section::InSection;
-use crate::system::{Kind, ObjectSpec, System, fingerprint};
+use crate::system::{Kind, ObjectSpec, System, fingerprint, levels};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
 use core::mem::MaybeUninit;
@@ -875,7 +875,7 @@ impl<'m, S: System> Kernel<'m, S> {
         let mut mine = Superblock {
             kind: KIND,
             version: VERSION,
-            fingerprint: fingerprint::<S>(),
+            fingerprint: const { fingerprint::<S>() },
             params,
         };
         let blank = match superblock::probe_view(&region, &mine) {
@@ -930,10 +930,10 @@ impl<'m, S: System> Kernel<'m, S> {
     fn load(&mut self, numbers: &[u32]) -> Result<(), TagError> {
         let state = self.state.get_mut();
         state.load()?;
-        for (t, spec) in S::THREADS.iter().enumerate() {
-            let lower = |p: u8| S::THREADS.iter().any(|s| s.priority == p);
+        let levels: &[u8] = const { &levels::<S>() };
+        for (t, level) in levels.iter().enumerate().take(S::THREADS.len()) {
             let c = state.control(t);
-            c.level = (0..spec.priority).filter(|p| lower(*p)).count() as u8;
+            c.level = *level;
             c.numbers = tags::max_unswept::<S>();
             state.load_thread(t)?;
             if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {
