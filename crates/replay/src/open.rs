@@ -430,19 +430,6 @@ where
         self.pool.restarted().map_err(OpenError::Pool)
     }
 
-    /// Like [`restart`](Self::restart), where the runtime is made.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn restarted(
-        mut self,
-        n: u16,
-        found: &ScanResult,
-        version: u16,
-    ) -> Result<Self, OpenError> {
-        self.restart(n, found, version)?;
-        Ok(self)
-    }
-
     /// Copies the first `n` records to the other area and begins a new run of the program behind
     /// them.
     ///

@@ -833,22 +833,24 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<Thread<'c, R, M, E>, OpenError> {
-        let mut rt = self.prepare(options, env)?;
-        rt.check_live();
-        Ok(rt)
+        let mut at = MaybeUninit::uninit();
+        self.open_in(&mut at, options, env)?;
+        // SAFETY: invariant "Open in its place": `open_in` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 
-    /// [`Place::open_with`] without its last part, which is `Replay::check_live`: for a caller that
-    /// moves the runtime to where it stays. Until then nothing has borrowed it, so the compiler
-    /// makes it there at once.
+    /// Like [`Place::open_with`], but constructs the runtime in `at`: its caller moves nothing.
+    /// **Errors**: as there.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn prepare<E: Outlet>(
+    pub fn open_in<'p, E: Outlet>(
         self,
+        at: &'p mut MaybeUninit<Thread<'c, R, M, E>>,
         options: Options<'_>,
         env: E,
-    ) -> Result<Thread<'c, R, M, E>, OpenError> {
-        self.open_by(options, env, |member, _, _| member)
+    ) -> Result<&'p mut Thread<'c, R, M, E>, OpenError> {
+        self.open_by(at, options, env, |member, _, _| member)
     }
 
     /// Like [`Place::open_with`], for threads whose region lies in RAM and is kept on a medium: see
@@ -866,11 +868,13 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<MirroredThread<'c, R, S, M, E>, OpenError> {
-        let mut rt = self.open_by(options, env, |member, before, len| {
+        let mut at = MaybeUninit::uninit();
+        self.open_by(&mut at, options, env, |member, before, len| {
             Mirrored::new(member, saver, before, len)
         })?;
-        rt.check_live();
-        Ok(rt)
+        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 
     /// Like [`Place::open_mirrored`], for a medium with an async driver: see
@@ -883,11 +887,13 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<AsyncMirroredThread<'c, R, S, M, E>, OpenError> {
-        let mut rt = self.open_by(options, env, |member, before, len| {
+        let mut at = MaybeUninit::uninit();
+        self.open_by(&mut at, options, env, |member, before, len| {
             AsyncMirrored::new(member, saver, before, len)
         })?;
-        rt.check_live();
-        Ok(rt)
+        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 
     /// Drops the records of this place: its next run begins without them. Its root stays, and so do
@@ -936,15 +942,16 @@ where
         table_of(&self.all.region, &self.all.geo, self.n.into())
     }
 
-    /// Opens with the pool that `access` makes of the member, the bytes of the region before its
-    /// pool, and those of all. The caller then calls [`Replay::check_live`].
+    /// Opens in `at` with the pool that `access` makes of the member, the bytes of the region
+    /// before its pool, and those of all.
     #[inline(always)]
-    fn open_by<E: Outlet, P: PoolAccess<R, M>>(
+    fn open_by<'p, E: Outlet, P: PoolAccess<R, M>>(
         self,
+        at: &'p mut MaybeUninit<Replay<'c, R, M, E, P>>,
         options: Options<'_>,
         mut env: E,
         access: impl FnOnce(Member<'c, R, M>, usize, usize) -> P,
-    ) -> Result<Replay<'c, R, M, E, P>, OpenError> {
+    ) -> Result<&'p mut Replay<'c, R, M, E, P>, OpenError> {
         let mut table = self.table();
         let Place {
             all,
@@ -989,7 +996,7 @@ where
         if planted!("nv-replay/place-forgets-what-waits") {
             resend = None;
         }
-        let rt = Replay {
+        let rt = at.write(Replay {
             table,
             cursor: found.cursor,
             live: false,
@@ -1003,13 +1010,18 @@ where
             queue: Queue::new(),
             resend,
             _root: PhantomData,
-        };
-        match keep {
-            // It ends with the fence of the run's start word. So the old records are gone for good
-            // before this thread, or another one that is the last to replay, frees their objects.
-            Some(n) => rt.restarted(n, &found, version),
-            None => Ok(rt),
+        });
+        // It ends with the fence of the run's start word. So the old records are gone for good
+        // before this thread, or another one that is the last to replay, frees their objects.
+        if let Some(n) = keep
+            && let Err(error) = rt.untyped().restart(n, &found, version)
+        {
+            // SAFETY: invariant "Open in its place": written above, and the caller does not use it.
+            unsafe { core::ptr::drop_in_place(rt) };
+            return Err(error);
         }
+        rt.untyped().check_live();
+        Ok(rt)
     }
 }
 

@@ -1251,6 +1251,8 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     }
 
     /// The thread has ended.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn end(&self, r: Result<(), Error>) {
         self.kernel.section(|s| {
             let c = s.control(self.me);

@@ -8,6 +8,7 @@ use crate::port::Port;
 use crate::shared::{Held, UnitOf};
 use crate::system::{System, ThreadId};
 use core::convert::Infallible;
+use core::mem::{MaybeUninit, needs_drop};
 use core::ops::Range;
 use nv_replay::nvmem::Persist;
 use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
@@ -60,37 +61,35 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
         return;
     };
     let sys = Sys { kernel, port, me };
-    let mut body = Some(body);
-    run_untyped(sys, place.untyped(), cells, &mut |th| match body.take() {
-        // SAFETY: invariant "Roots are types only": the place's root is an `R`.
-        Some(body) => body(unsafe { th.with_root() }),
-        // It is called once.
-        None => Ok(()),
+    let mut at = MaybeUninit::uninit();
+    let r = open(sys, place.untyped(), cells, &mut at).and_then(|()| {
+        // SAFETY: invariant "Roots are types only": the thread is there, and the place's root is
+        // an `R`.
+        body(unsafe { at.assume_init_mut().with_root() })
     });
+    sys.end(r);
 }
 
-/// The body of a thread, for code that does not use its root.
-pub(crate) type UntypedBody<'b, 'k, 'm, 'c, S> =
-    dyn FnMut(&mut Thread<'k, 'm, 'c, S, ()>) -> Result<(), Error> + 'b;
-
-/// Runs a thread whose root this code does not use: it is in a program once.
+/// Opens a thread in `at`. This does not use the root, so it is in a program once.
 #[inline(never)]
-fn run_untyped<'k, 'm, 'c, S: System>(
+#[allow(unsafe_code)]
+pub(crate) fn open<'k, 'm, 'c, S: System>(
     sys: Sys<'k, 'm, S>,
     place: Place<'c, (), S::Model>,
     cells: S::At<'c>,
-    body: &mut UntypedBody<'_, 'k, 'm, 'c, S>,
-) {
-    let r = match place.prepare(Options::default(), sys) {
-        Ok(rt) => {
-            let mut thread = Thread { rt, cells };
-            thread.rt.check_live();
-            body(&mut thread)
-        }
-        // The table was scanned when the region was opened.
-        Err(_) => Err(Error::Other),
+    at: &mut MaybeUninit<Thread<'k, 'm, 'c, S, ()>>,
+) -> Result<(), Error> {
+    const { assert!(!needs_drop::<Thread<'k, 'm, 'c, S, ()>>()) };
+    let at = at.as_mut_ptr();
+    // SAFETY: invariant "Open in its place": the fields of `at`, which is borrowed mutably. Nothing
+    // reads them before they are written.
+    let rt = unsafe {
+        (&raw mut (*at).cells).write(cells);
+        &mut *(&raw mut (*at).rt).cast::<MaybeUninit<_>>()
     };
-    sys.end(r);
+    let opened = place.open_in(rt, Options::default(), sys);
+    // The table was scanned when the region was opened.
+    opened.map(drop).map_err(|_| Error::Other)
 }
 
 impl<'k, 'm, 'c, S: System> Thread<'k, 'm, 'c, S, ()> {
