@@ -832,6 +832,9 @@ pub unsafe trait Roots {
     /// The number of shared roots.
     #[doc(hidden)]
     const SHARED: usize = 0;
+    /// Whether one of them may hold handles.
+    #[doc(hidden)]
+    const HANDLES: bool;
     #[doc(hidden)]
     type States: AsRef<[CtxState]> + Default;
     /// The values that a format stores: one for each root.
@@ -926,6 +929,7 @@ pub(crate) fn walk_one<T: Persist, M: Model>(
 // SAFETY: invariant "Sole owner": one root, shown to the walk once.
 unsafe impl<R: Persist> Roots for R {
     const COUNT: usize = 1;
+    const HANDLES: bool = <R as Persist>::HANDLES;
     type States = [CtxState; 1];
     type Init<'p> = R::At<'p>;
     fn fingerprint() -> u64 {
@@ -968,6 +972,7 @@ macro_rules! contexts {
         // SAFETY: invariant "Sole owner": a root for each context, each shown to the walk once.
         unsafe impl<$($r: Persist),+> Roots for Contexts<($($r,)+)> {
             const COUNT: usize = $n;
+            const HANDLES: bool = false $(|| <$r as Persist>::HANDLES)+;
             type States = [CtxState; $n];
             type Init<'p> = ($($r::At<'p>,)+);
             fn fingerprint() -> u64 {

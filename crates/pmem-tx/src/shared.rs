@@ -102,6 +102,9 @@ pub struct Sharing<S, C> {
 pub unsafe trait SharedRoots {
     #[doc(hidden)]
     const COUNT: usize;
+    /// Whether one of them may hold handles.
+    #[doc(hidden)]
+    const HANDLES: bool;
     /// The values that a format stores.
     type Init<'p>;
     /// A key for each root.
@@ -238,6 +241,7 @@ unsafe impl<S: Persist, W: Width> Arg for &mut Shared<'_, S, W> {
 unsafe impl<S: SharedRoots, C: ContextsOf> Roots for Sharing<S, C> {
     const COUNT: usize = C::COUNT;
     const SHARED: usize = S::COUNT;
+    const HANDLES: bool = S::HANDLES || C::HANDLES;
     type States = C::States;
     type Init<'p> = (S::Init<'p>, C::Init<'p>);
     fn fingerprint() -> u64 {
@@ -380,6 +384,7 @@ macro_rules! shared_roots {
         // SAFETY: invariant "Sole owner": each root is shown to the walk once, and has one key.
         unsafe impl<$($s: Persist),+> SharedRoots for ($($s,)+) {
             const COUNT: usize = $n;
+            const HANDLES: bool = false $(|| <$s as Persist>::HANDLES)+;
             type Init<'p> = ($($s::At<'p>,)+);
             type Keys<'c, W: Width> = ($(Shared<'c, $s, W>,)+);
             fn fingerprint() -> u64 {
