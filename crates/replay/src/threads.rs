@@ -477,6 +477,41 @@ where
     where
         F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
     {
+        self.open_by(place, init, finish_migration)
+    }
+
+    /// Like [`Scanned::open_in`], for regions that are never migrated. **Errors**: as there;
+    /// [`OpenError::Damaged`] for a region whose migration is not finished.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn open_unmigrated_in<'p, F>(
+        self,
+        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
+        init: F,
+    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
+    {
+        self.open_by(place, init, |_, _, _, _| {
+            Err(OpenError::Damaged(Damage::Superblock))
+        })
+    }
+
+    #[inline(always)]
+    fn open_by<'p, F>(
+        self,
+        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
+        init: F,
+        finish_migration: impl FnOnce(
+            &mut Region<'_, M>,
+            &Geometry,
+            usize,
+            &mut Superblock,
+        ) -> Result<(), OpenError>,
+    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
+    {
         // The pool, the largest field, is opened in place; the other fields are small.
         let at = place.as_mut_ptr();
         let Scanned {

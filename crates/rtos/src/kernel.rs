@@ -840,15 +840,8 @@ impl<'m, S: System> Kernel<'m, S> {
     pub(crate) const BYTES: usize = Superblock::BYTES
         + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
-    /// Opens the kernel's part of the region. `numbers` are those of the threads' last commits.
-    pub(crate) fn open(region: Region<'m, S::Model>, numbers: &[u32]) -> Result<Self, OpenError> {
-        let mut kernel = Self::recover(region, numbers)?;
-        kernel.load(numbers)?;
-        Ok(kernel)
-    }
-
-    /// The same, in `place`. Nothing borrows the kernel before it is there, so the compiler moves
-    /// nothing.
+    /// Opens the kernel's part of the region, in `place`. `numbers` are those of the threads' last
+    /// commits. Nothing borrows the kernel before it is there, so the compiler moves nothing.
     #[inline(always)]
     pub(crate) fn open_in<'p>(
         place: &'p mut MaybeUninit<Self>,

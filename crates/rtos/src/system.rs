@@ -431,6 +431,7 @@ pub fn share<'c, S: System>(
 
 /// Opens a system's region: the kernel's part first, with the numbers of the threads' last commits.
 #[doc(hidden)]
+#[allow(unsafe_code)]
 pub fn open<'m, S: System, F>(
     region: Region<'m, S::Model>,
     init: F,
@@ -440,10 +441,11 @@ where
         &Tx<'p, S::Model>,
     ) -> Result<<S::Roots as pmem_tx::Roots>::Init<'p>, pmem_tx::Error>,
 {
-    let (own, scanned) = scan::<S>(region)?;
-    let kernel = Kernel::open(own, scanned.committed())?;
-    let threads = scanned.open(|tx| Ok((S::init(PhantomData), init(tx)?)));
-    Ok((kernel, threads.map_err(|refused| refused.error)?))
+    let mut room = Room::new();
+    open_in(&mut room, region, init)?;
+    // SAFETY: invariant "Open in its place": `open_in` has written both, and nothing else refers to
+    // the room.
+    Ok(unsafe { (room.kernel.assume_init(), room.threads.assume_init()) })
 }
 
 /// The same, in a place of the caller.
@@ -461,7 +463,8 @@ where
 {
     let (own, scanned) = scan::<S>(region)?;
     let kernel = Kernel::open_in(&mut room.kernel, own, scanned.committed())?;
-    let threads = scanned.open_in(&mut room.threads, |tx| {
+    // A system's region is formatted anew where its types change.
+    let threads = scanned.open_unmigrated_in(&mut room.threads, |tx| {
         Ok((S::init(PhantomData), init(tx)?))
     });
     Ok((kernel, threads.map_err(|refused| refused.error)?))
