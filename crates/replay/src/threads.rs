@@ -138,15 +138,23 @@ use pmem_tx::{
 /// ```
 pub struct Threads<'m, T: Roots, M = InOrder32> {
     pool: Pool<'m, T, M>,
+    tables: AllTables<'m, M>,
+    shared: bool,
+}
+
+/// The tables of all threads, and what the threads know of each other.
+pub(crate) struct AllTables<'m, M> {
     /// All of the region. Used here for the superblock only, and by each thread for its table.
     region: Region<'m, M>,
     geo: Geometry,
+    count: usize,
+    /// The session number of the first thread.
+    session: u32,
+    /// The number of tables with records that their threads have not passed. Changes in sections.
+    replaying: Cell<u8>,
     /// What the open has found in the tables, and a bit for each that has records.
     scans: [KnownScan; MAX_CONTEXTS],
     with_records: u8,
-    /// The number of tables with records that their threads have not passed.
-    replaying: Cell<u8>,
-    shared: bool,
 }
 
 /// The runtime of one thread: a [`Replay`] whose pool others share.
@@ -167,16 +175,23 @@ pub type AsyncMirroredThread<'c, R, S, M = InOrder32, E = AnyOutlet<'c>> =
 /// A place whose thread was never opened is reserved: it has no records, and the root that the
 /// format gave it. It waits until the program adds a thread.
 pub struct Place<'c, R, M = InOrder32> {
-    table: Table<'c, M>,
-    member: Member<'c, R, M>,
+    // Small, because a program moves it to its thread.
+    all: &'c AllTables<'c, M>,
+    context: Context<'c, R, M>,
     /// What the open has found in the table, which only this place changes.
     scan: KnownScan,
-    /// Bytes of the threads' region before the pool, and in all.
-    before_pool: usize,
-    len: usize,
+    n: u8,
+    /// The table is one of those with records that their threads have not passed.
+    counted: bool,
 }
 
+// SAFETY: invariant "Shared in sections": the context may be sent; of the tables, `replaying` is
+// used in sections only, and the rest does not change.
+unsafe impl<R, M: Model, S: Section> Send for Place<'_, R, Preempted<M, S>> {}
+
 /// The part of a shared pool that belongs to a [`Thread`].
+// Of one layout, whatever the root.
+#[repr(C)]
 pub struct Member<'c, R, M = InOrder32> {
     context: Context<'c, R, M>,
     session: u32,
@@ -191,11 +206,14 @@ pub struct Member<'c, R, M = InOrder32> {
 unsafe impl<R, M: Model, S: Section> Send for Member<'_, R, Preempted<M, S>> {}
 
 // SAFETY: invariant "A table for each thread": the context is that of the place, and the numbers
-// of its transactions are those of the table beside it.
-unsafe impl<R: Persist, M: Model> PoolAccess<R, M> for Member<'_, R, M>
+// of its transactions are those of the table beside it. Contexts of all roots have one layout, and
+// a member of no root is one of any.
+unsafe impl<'c, R: Persist, M: Model> PoolAccess<R, M> for Member<'c, R, M>
 where
     M::Unit: Width,
 {
+    type Untyped = Member<'c, (), M>;
+    type AnyRoot = ();
     #[inline(always)]
     fn context(&mut self) -> Context<'_, R, M> {
         self.context.reborrow()
@@ -256,7 +274,7 @@ pub trait PlacesOf: ContextsOf {
     #[allow(private_interfaces)]
     fn places<'c, M: Model>(
         contexts: Self::Each<'c, M>,
-        parts: &Parts<'c, '_, M>,
+        all: &'c AllTables<'c, M>,
     ) -> Self::Places<'c, M>;
 }
 
@@ -264,42 +282,24 @@ pub trait PlacesOf: ContextsOf {
 pub trait ThreadRoots: Roots {}
 impl<S: SharedRoots, C: PlacesOf> ThreadRoots for Sharing<S, C> {}
 
-/// What places are made from.
-pub(crate) struct Parts<'c, 't, M> {
-    region: &'t Region<'c, M>,
-    geo: Geometry,
-    tables: usize,
-    /// The session number of the first thread.
-    session: u32,
-    replaying: &'c Cell<u8>,
-    scans: &'t [KnownScan; MAX_CONTEXTS],
-    /// A bit for each table with records.
-    with_records: u8,
-}
-
-impl<'c, M: Model> Parts<'c, '_, M> {
-    fn place<R>(&self, n: usize, context: Context<'c, R, M>) -> Place<'c, R, M> {
-        let mut session = self.session + n as u32;
-        if planted!("nv-replay/threads-share-a-session") {
-            session = self.session;
+impl<M: Model> AllTables<'_, M> {
+    fn place<'c, R>(&'c self, n: u8, context: Context<'c, R, M>) -> Place<'c, R, M> {
+        let mut of = usize::from(n);
+        if planted!("nv-replay/place-knows-another-table") {
+            of = 0;
         }
-        let scan_of = if planted!("nv-replay/place-knows-another-table") {
-            0
-        } else {
-            n
-        };
         Place {
-            table: table_of(self.region, &self.geo, n),
-            scan: self.scans.get(scan_of).copied().unwrap_or(KnownScan::NONE),
-            member: Member {
-                context,
-                session,
-                replaying: self.replaying,
-                counted: self.with_records >> n & 1 != 0,
-            },
-            before_pool: stride(&self.geo) * self.tables,
-            len: self.region.len(),
+            all: self,
+            context,
+            scan: self.scans.get(of).copied().unwrap_or(KnownScan::NONE),
+            n,
+            counted: self.with_records >> n & 1 != 0,
         }
+    }
+
+    /// Bytes of the region before the pool.
+    fn before_pool(&self) -> usize {
+        stride(&self.geo) * self.count
     }
 }
 
@@ -310,9 +310,9 @@ macro_rules! places {
             #[allow(private_interfaces)]
             fn places<'c, Md: Model>(
                 contexts: Self::Each<'c, Md>,
-                parts: &Parts<'c, '_, Md>,
+                all: &'c AllTables<'c, Md>,
             ) -> Self::Places<'c, Md> {
-                ($(parts.place($i, contexts.$i),)+)
+                ($(all.place($i, contexts.$i),)+)
             }
         }
     )*};
@@ -368,7 +368,7 @@ fn finish_migration<M: Model>(
     let number = sb.params[param::MIGRATED];
     // Nothing is written before all is checked.
     for n in 0..tables {
-        let found = table_of(region, geo, n).scan(&mut |_, _| {});
+        let found = table_of(region, geo, n).scan();
         let committed = found.map_err(OpenError::Damaged)?.committed;
         let follows = committed == number || geo.next(committed) == number;
         if n == 0 && !follows {
@@ -377,7 +377,7 @@ fn finish_migration<M: Model>(
     }
     for n in 0..tables {
         let mut table = table_of(region, geo, n);
-        let found = table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let found = table.scan().map_err(OpenError::Damaged)?;
         let mut last = found.committed;
         if n == 0 && !planted!("nv-replay/migration-keeps-the-number") {
             last = number;
@@ -423,7 +423,7 @@ impl Numbers {
     ) -> Result<(), OpenError> {
         self.with_records = 0;
         for (n, known) in self.scans.iter_mut().enumerate().take(tables) {
-            let found = table_of(region, geo, n).scan(&mut |_, _| {});
+            let found = table_of(region, geo, n).scan();
             let found = found.map_err(OpenError::Damaged)?;
             *known = found.known::<M>();
             let some = found.cursor.at != found.cursor.end;
@@ -490,6 +490,41 @@ where
     where
         F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
     {
+        self.open_by(place, init, finish_migration)
+    }
+
+    /// Like [`Scanned::open_in`], for regions that are never migrated. **Errors**: as there;
+    /// [`OpenError::Damaged`] for a region whose migration is not finished.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn open_unmigrated_in<'p, F>(
+        self,
+        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
+        init: F,
+    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
+    {
+        self.open_by(place, init, |_, _, _, _| {
+            Err(OpenError::Damaged(Damage::Superblock))
+        })
+    }
+
+    #[inline(always)]
+    fn open_by<'p, F>(
+        self,
+        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
+        init: F,
+        finish_migration: impl FnOnce(
+            &mut Region<'_, M>,
+            &Geometry,
+            usize,
+            &mut Superblock,
+        ) -> Result<(), OpenError>,
+    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
+    {
         // The pool, the largest field, is opened in place; the other fields are small.
         let at = place.as_mut_ptr();
         let Scanned {
@@ -548,11 +583,15 @@ where
         // SAFETY: invariant "Open in its place": inside `place`. `mount_embedded` has succeeded, so
         // the pool is whole; the other fields are written here.
         Ok(unsafe {
-            (&raw mut (*at).region).write(region);
-            (&raw mut (*at).geo).write(geo);
-            (&raw mut (*at).scans).write(numbers.scans);
-            (&raw mut (*at).with_records).write(numbers.with_records);
-            (&raw mut (*at).replaying).write(Cell::new(0));
+            (&raw mut (*at).tables).write(AllTables {
+                region,
+                geo,
+                count: tables,
+                session: 0,
+                replaying: Cell::new(0),
+                scans: numbers.scans,
+                with_records: numbers.with_records,
+            });
             (&raw mut (*at).shared).write(false);
             place.assume_init_mut()
         })
@@ -659,7 +698,7 @@ where
         if thread >= Self::COUNT.tables {
             return Ok(0);
         }
-        let found = table_of(&self.region, &self.geo, thread).scan(&mut |_, _| {});
+        let found = table_of(&self.tables.region, &self.tables.geo, thread).scan();
         Ok(found.map_err(OpenError::Damaged)?.committed)
     }
 
@@ -746,7 +785,7 @@ where
     where
         G: for<'p> FnOnce(&Tx<'p, M>, T::Init<'p>) -> Result<New::Init<'p>, pmem_tx::Error>,
     {
-        let (region, geo) = (&mut self.region, &self.geo);
+        let (region, geo) = (&mut self.tables.region, &self.tables.geo);
         self.pool.change_roots::<New, G>(change, |seq| {
             let mine = table::superblock::<M>(&Config::SMALL, None, region.len(), 0);
             let superblock::State::Ready(mut sb) = superblock::probe(region, &mine) else {
@@ -775,7 +814,7 @@ where
     /// Closes the pool and returns the region. Writes nothing.
     pub fn close(self) -> Region<'m, M> {
         // Dropping the rest drops the pool, which has the other part of the region.
-        self.region
+        self.tables.region
     }
 }
 
@@ -800,8 +839,9 @@ where
         }
         self.shared = true;
         // No thread has run since the open.
-        let with_records = self.with_records;
-        self.replaying.set(with_records.count_ones() as u8);
+        let with_records = self.tables.with_records;
+        let replaying = with_records.count_ones() as u8;
+        self.tables.replaying.set(replaying);
         if with_records == 0 {
             self.pool.reclaim();
         }
@@ -810,16 +850,8 @@ where
             // The pool was just opened, so no transaction is open.
             OpenError::Pool(pmem_tx::OpenError::Sessions)
         })?;
-        let parts = Parts {
-            region: &self.region,
-            geo: self.geo,
-            tables: C::COUNT,
-            session,
-            replaying: &self.replaying,
-            scans: &self.scans,
-            with_records,
-        };
-        Ok((C::places(contexts, &parts), keys))
+        self.tables.session = session;
+        Ok((C::places(contexts, &self.tables), keys))
     }
 }
 
@@ -851,22 +883,24 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<Thread<'c, R, M, E>, OpenError> {
-        let mut rt = self.prepare(options, env)?;
-        rt.check_live();
-        Ok(rt)
+        let mut at = MaybeUninit::uninit();
+        self.open_in(&mut at, options, env)?;
+        // SAFETY: invariant "Open in its place": `open_in` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 
-    /// [`Place::open_with`] without its last part, which is `Replay::check_live`: for a caller that
-    /// moves the runtime to where it stays. Until then nothing has borrowed it, so the compiler
-    /// makes it there at once.
+    /// Like [`Place::open_with`], but constructs the runtime in `at`: its caller moves nothing.
+    /// **Errors**: as there.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn prepare<E: Outlet>(
+    pub fn open_in<'p, E: Outlet>(
         self,
+        at: &'p mut MaybeUninit<Thread<'c, R, M, E>>,
         options: Options<'_>,
         env: E,
-    ) -> Result<Thread<'c, R, M, E>, OpenError> {
-        self.open_by(options, env, |member, _, _| member)
+    ) -> Result<&'p mut Thread<'c, R, M, E>, OpenError> {
+        self.open_by(at, options, env, |member, _, _| member)
     }
 
     /// Like [`Place::open_with`], for threads whose region lies in RAM and is kept on a medium: see
@@ -884,11 +918,13 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<MirroredThread<'c, R, S, M, E>, OpenError> {
-        let mut rt = self.open_by(options, env, |member, before, len| {
+        let mut at = MaybeUninit::uninit();
+        self.open_by(&mut at, options, env, |member, before, len| {
             Mirrored::new(member, saver, before, len)
         })?;
-        rt.check_live();
-        Ok(rt)
+        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 
     /// Like [`Place::open_mirrored`], for a medium with an async driver: see
@@ -901,11 +937,13 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<AsyncMirroredThread<'c, R, S, M, E>, OpenError> {
-        let mut rt = self.open_by(options, env, |member, before, len| {
+        let mut at = MaybeUninit::uninit();
+        self.open_by(&mut at, options, env, |member, before, len| {
             AsyncMirrored::new(member, saver, before, len)
         })?;
-        rt.check_live();
-        Ok(rt)
+        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 
     /// Drops the records of this place: its next run begins without them. Its root stays, and so do
@@ -915,12 +953,12 @@ where
     /// **Power loss**: all records, or none. **Cost**: two or three stores and a sequence number;
     /// none if there are no records. **Errors**: the table is damaged. The place is gone then,
     /// until the region is opened again.
-    pub fn start_over(mut self) -> Result<Self, OpenError> {
-        let found = self.table.found(self.scan);
+    pub fn start_over(self) -> Result<Self, OpenError> {
+        let found = self.table().found(self.scan);
         if found.cursor.at == found.cursor.end {
             return Ok(self);
         }
-        let (before_pool, len) = (self.before_pool, self.len);
+        let (all, n) = (self.all, self.n);
         let options = Options {
             version: found.run.version::<M>(),
             start_over: true,
@@ -928,32 +966,62 @@ where
         };
         let nobody: AnyOutlet<'c> = None;
         let mut rt = self.open_with(options, nobody)?;
-        let found = rt.table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let found = rt.table.scan().map_err(OpenError::Damaged)?;
         Ok(Place {
-            table: rt.table,
-            member: rt.pool,
+            all,
+            context: rt.pool.context,
             scan: found.known::<M>(),
-            before_pool,
-            len,
+            n,
+            counted: rt.pool.counted,
         })
     }
 
-    /// Opens with the pool that `access` makes of the member, the bytes of the region before its
-    /// pool, and those of all. The caller then calls [`Replay::check_live`].
+    /// The same place, for code that does not use its root. Threads of all roots have one layout:
+    /// a `&mut` to the thread of an untyped place may be cast to one of the place's own root.
+    #[doc(hidden)]
     #[inline(always)]
-    fn open_by<E: Outlet, P: PoolAccess<R, M>>(
+    pub fn untyped(self) -> Place<'c, (), M> {
+        Place {
+            all: self.all,
+            context: self.context.untyped(),
+            scan: self.scan,
+            n: self.n,
+            counted: self.counted,
+        }
+    }
+
+    fn table(&self) -> Table<'c, M> {
+        table_of(&self.all.region, &self.all.geo, self.n.into())
+    }
+
+    /// Opens in `at` with the pool that `access` makes of the member, the bytes of the region
+    /// before its pool, and those of all.
+    #[inline(always)]
+    fn open_by<'p, E: Outlet, P: PoolAccess<R, M>>(
         self,
+        at: &'p mut MaybeUninit<Replay<'c, R, M, E, P>>,
         options: Options<'_>,
         mut env: E,
         access: impl FnOnce(Member<'c, R, M>, usize, usize) -> P,
-    ) -> Result<Replay<'c, R, M, E, P>, OpenError> {
+    ) -> Result<&'p mut Replay<'c, R, M, E, P>, OpenError> {
+        let mut table = self.table();
         let Place {
-            mut table,
-            member,
+            all,
+            context,
             scan,
-            before_pool,
-            len,
+            n,
+            counted,
         } = self;
+        let mut session = all.session + u32::from(n);
+        if planted!("nv-replay/threads-share-a-session") {
+            session = all.session;
+        }
+        let member = Member {
+            context,
+            session,
+            replaying: &all.replaying,
+            counted,
+        };
         let Options {
             version,
             update,
@@ -973,7 +1041,7 @@ where
                 return Err(OpenError::Keep(Error::WrongPool));
             }
         }
-        let mut pool = access(member, before_pool, len);
+        let mut pool = access(member, all.before_pool(), all.region.len());
         let (mut sent, mut resend) = (0, None);
         if !planted!("nv-replay/thread-keeps-its-messages") {
             resend = table.send_pending(&mut pool, found.committed, &mut env, &mut sent)?;
@@ -981,7 +1049,7 @@ where
         if planted!("nv-replay/place-forgets-what-waits") {
             resend = None;
         }
-        let rt = Replay {
+        let rt = at.write(Replay {
             table,
             cursor: found.cursor,
             live: false,
@@ -995,13 +1063,18 @@ where
             queue: Queue::new(),
             resend,
             _root: PhantomData,
-        };
-        match keep {
-            // It ends with the fence of the run's start word. So the old records are gone for good
-            // before this thread, or another one that is the last to replay, frees their objects.
-            Some(n) => rt.restarted(n, &found, version),
-            None => Ok(rt),
+        });
+        // It ends with the fence of the run's start word. So the old records are gone for good
+        // before this thread, or another one that is the last to replay, frees their objects.
+        if let Some(n) = keep
+            && let Err(error) = rt.untyped().restart(n, &found, version)
+        {
+            // SAFETY: invariant "Open in its place": written above, and the caller does not use it.
+            unsafe { core::ptr::drop_in_place(rt) };
+            return Err(error);
         }
+        rt.untyped().check_live();
+        Ok(rt)
     }
 }
 
@@ -1019,10 +1092,7 @@ where
     /// none if there are no records. **Errors**: the table is damaged, or a number cannot be used.
     /// The thread has stopped then, or still has its records.
     pub fn start_over(&mut self) -> Result<(), OpenError> {
-        let found = self
-            .table
-            .scan(&mut |_, _| {})
-            .map_err(OpenError::Damaged)?;
+        let found = self.table.scan().map_err(OpenError::Damaged)?;
         self.cursor = found.cursor;
         self.no_room_error = Error::TableFull;
         self.divergence = None;
@@ -1141,7 +1211,7 @@ pub fn last_committed_of<M: Model>(
     if thread >= tables.count {
         return Ok((0, tables.region));
     }
-    match tables.table(thread).scan(&mut |_, _| {}) {
+    match tables.table(thread).scan() {
         Ok(found) => Ok((found.committed, tables.region)),
         Err(damage) => Err(OpenFailure {
             error: OpenError::Damaged(damage),

@@ -29,7 +29,7 @@ use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::section::InSection;
-use crate::system::{Kind, ObjectSpec, System, fingerprint};
+use crate::system::{Kind, ObjectSpec, System, fingerprint, levels};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
 use core::mem::MaybeUninit;
@@ -107,26 +107,6 @@ const fn kinds<S: System>(kind: Kind) -> usize {
         i += 1;
     }
     n
-}
-
-/// The level of each thread: how many priorities of threads are below its own.
-const fn levels<S: System>() -> [u8; THREADS_MAX] {
-    let mut levels = [0; THREADS_MAX];
-    let mut t = 0;
-    while t < S::THREADS.len() {
-        let mut i = 0;
-        while i < S::THREADS.len() {
-            let (priority, mut before) = (S::THREADS[i].priority, 0);
-            while S::THREADS[before].priority != priority {
-                before += 1;
-            }
-            // Each priority counts once.
-            levels[t] += (before == i && priority < S::THREADS[t].priority) as u8;
-            i += 1;
-        }
-        t += 1;
-    }
-    levels
 }
 
 fn word_of<S: System>(object: u8) -> u16 {
@@ -863,15 +843,8 @@ impl<'m, S: System> Kernel<'m, S> {
     pub(crate) const BYTES: usize = Superblock::BYTES
         + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
-    /// Opens the kernel's part of the region. `numbers` are those of the threads' last commits.
-    pub(crate) fn open(region: Region<'m, S::Model>, numbers: &[u32]) -> Result<Self, OpenError> {
-        let mut kernel = Self::recover(region, numbers)?;
-        kernel.load(numbers)?;
-        Ok(kernel)
-    }
-
-    /// The same, in `place`. Nothing borrows the kernel before it is there, so the compiler moves
-    /// nothing.
+    /// Opens the kernel's part of the region, in `place`. `numbers` are those of the threads' last
+    /// commits. Nothing borrows the kernel before it is there, so the compiler moves nothing.
     #[inline(always)]
     pub(crate) fn open_in<'p>(
         place: &'p mut MaybeUninit<Self>,
@@ -898,7 +871,7 @@ impl<'m, S: System> Kernel<'m, S> {
         let mut mine = Superblock {
             kind: KIND,
             version: VERSION,
-            fingerprint: fingerprint::<S>(),
+            fingerprint: const { fingerprint::<S>() },
             params,
         };
         let blank = match superblock::probe_view(&region, &mine) {
@@ -953,9 +926,10 @@ impl<'m, S: System> Kernel<'m, S> {
     fn load(&mut self, numbers: &[u32]) -> Result<(), TagError> {
         let state = self.state.get_mut();
         state.load()?;
-        for t in 0..S::THREADS.len() {
+        let levels: &[u8] = const { &levels::<S>() };
+        for (t, level) in levels.iter().enumerate().take(S::THREADS.len()) {
             let c = state.control(t);
-            c.level = const { levels::<S>() }.get(t).map_or(0, |l| *l);
+            c.level = *level;
             c.numbers = tags::max_unswept::<S>();
             state.load_thread(t)?;
             if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {
@@ -1273,6 +1247,8 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     }
 
     /// The thread has ended.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn end(&self, r: Result<(), Error>) {
         self.kernel.section(|s| {
             let c = s.control(self.me);
@@ -1291,6 +1267,10 @@ impl<S: System> Outlet for Sys<'_, '_, S> {
     fn live(&mut self) {
         // An error comes again from the first call on a damaged object.
         let _ = self.go_live();
+    }
+    /// A kernel has no outlet: a program links no code that sends messages.
+    fn discards(&self) -> bool {
+        true
     }
 }
 
