@@ -78,6 +78,14 @@ enum Staged {
     Quiet,
 }
 
+/// What marks the words of a thread's step with this number.
+fn stamp(t: usize, number: u32) -> Stamp {
+    Stamp {
+        owner: t as u32,
+        sequence: number,
+    }
+}
+
 /// What a call inside a step fails with.
 pub(crate) fn abort(code: u16) -> pmem_tx::Error {
     pmem_tx::Error::Aborted(code)
@@ -569,11 +577,26 @@ impl<S: System> State<'_, S> {
     /// Does what comes before the commit store of a thread's step: points 1 and 2.
     #[inline(never)]
     fn stage(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
+        let simple = !S::CONTROL.change && !const { has_places::<S>() };
+        let c = self.control(me);
+        if !simple || c.len != 1 || c.numbers <= 1 {
+            return self.stage_all(me, port, number);
+        }
+        // One operation, as most steps have, and no old word is due.
+        (c.len, c.numbers) = (0, c.numbers - 1);
+        if c.reads && self.store_read_time(me, port).is_err() {
+            return Staged::Refused(code::DAMAGED);
+        }
+        match self.apply_one(me, 0, number) {
+            0 => Staged::Quiet,
+            found => self.follow_one(me, number, found),
+        }
+    }
+
+    /// The same for any step.
+    #[inline(never)]
+    fn stage_all(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
         let me = me.min(S::THREADS.len() - 1);
-        let stamp = Stamp {
-            owner: me as u32,
-            sequence: number,
-        };
         if self.before_words(me, port).is_err() {
             return Staged::Refused(code::DAMAGED);
         }
@@ -583,41 +606,54 @@ impl<S: System> State<'_, S> {
         if const { has_places::<S>() } {
             self.gather_waiters(me);
         }
-        if self.apply(me, stamp) {
-            Staged::Woke
-        } else {
-            Staged::Quiet
-        }
+        self.apply(me, number)
     }
 
-    /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
+    /// Changes the words and the states of a step's objects: point 2.
     #[inline(always)]
-    fn apply(&mut self, t: usize, stamp: Stamp) -> bool {
+    fn apply(&mut self, t: usize, number: u32) -> Staged {
         let len = core::mem::take(&mut self.control(t).len);
         let mut found = 0;
         for i in 0..usize::from(len) {
-            let Some(&operation) = self.control(t).operations.get(i) else {
-                break;
-            };
-            found |= self.apply_one(operation, stamp);
+            found |= self.apply_next(t, i, number);
         }
-        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), stamp);
+        self.follow(t, len, number, found)
+    }
+
+    /// What follows from a step's operations, when those who waited for its objects were found.
+    #[inline(always)]
+    fn follow(&mut self, t: usize, len: u8, number: u32, found: u16) -> Staged {
+        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), number);
         let waiters = found as u8;
         if waiters != 0 {
             woke |= self.wake_all(waiters);
         }
-        woke
+        if woke { Staged::Woke } else { Staged::Quiet }
     }
 
-    /// One of them: who waited for the object, and [`MORE`] if there is more to do. Not a part of
-    /// the loop: most steps have one operation, and then nothing need be kept beside it.
+    /// [`follow`](Self::follow) for a step of one operation.
     #[inline(never)]
-    fn apply_one(&mut self, operation: Operation, stamp: Stamp) -> u16 {
-        let Operation {
+    fn follow_one(&mut self, t: usize, number: u32, found: u16) -> Staged {
+        self.follow(t, 1, number, found)
+    }
+
+    /// [`apply_one`](Self::apply_one), for steps of several operations.
+    #[inline(never)]
+    fn apply_next(&mut self, t: usize, i: usize, number: u32) -> u16 {
+        self.apply_one(t, i, number)
+    }
+
+    /// One of them: who waited for the object, and [`MORE`] if there is more to do.
+    #[inline(always)]
+    fn apply_one(&mut self, t: usize, i: usize, number: u32) -> u16 {
+        let Some(&Operation {
             object,
             plus,
             minus,
-        } = operation;
+        }) = self.control(t).operations.get(i)
+        else {
+            return 0;
+        };
         let (_, objects, slots) = self.ram.parts();
         let Some(o) = objects.get_mut(usize::from(object)) else {
             return MORE;
@@ -655,14 +691,14 @@ impl<S: System> State<'_, S> {
             o.state = after;
         }
         // Refused only for a word that was damaged in this life, which the next open finds.
-        let _ = self.store.put(word, stamp, before, after);
+        let _ = self.store.put(word, stamp(t, number), before, after);
         found
     }
 
     /// The rest of it: operations on threads, and flags that were set again.
     #[cold]
     #[inline(never)]
-    fn apply_rest(&mut self, t: usize, len: usize, stamp: Stamp) -> bool {
+    fn apply_rest(&mut self, t: usize, len: usize, number: u32) -> bool {
         let mut woke = false;
         for i in 0..len {
             let Some(&o) = self.control(t).operations.get(i) else {
@@ -674,7 +710,7 @@ impl<S: System> State<'_, S> {
             if events {
                 self.keep_set(o.object, o.plus);
             } else if S::CONTROL.change && o.object & A_THREAD != 0 {
-                woke |= self.apply_to_thread(o, stamp);
+                woke |= self.apply_to_thread(o, stamp(t, number));
             }
         }
         woke
