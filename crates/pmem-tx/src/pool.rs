@@ -855,9 +855,13 @@ pub unsafe trait Roots {
     unsafe fn take_roots<'p, M: Model>(tx: &Tx<'p, M>) -> Result<Self::Init<'p>, Error>
     where
         M::Unit: Width;
+    /// `H` is `HANDLES` of all roots of the pool.
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid>;
+    fn walk<M: Model, const H: bool>(
+        w: &mut Walk<'_, '_, M>,
+        core: &Core<'_, M>,
+    ) -> Result<(), Invalid>;
 }
 
 pub(crate) const fn count_of<R: Roots>() -> Count {
@@ -917,14 +921,14 @@ where
 }
 
 #[inline(always)]
-pub(crate) fn walk_one<T: Persist, M: Model>(
+pub(crate) fn walk_one<T: Persist, M: Model, const H: bool>(
     i: usize,
     w: &mut Walk<'_, '_, M>,
     core: &Core<'_, M>,
 ) -> Result<(), Invalid> {
     // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
     // table, never lent.
-    w.claim_root::<T>(unsafe { core.load(core.geo.root(i, Core::<M>::UNIT)) })
+    w.claim_root::<T, H>(unsafe { core.load(core.geo.root(i, Core::<M>::UNIT)) })
 }
 
 // SAFETY: invariant "Sole owner": one root, shown to the walk once.
@@ -951,8 +955,11 @@ unsafe impl<R: Persist> Roots for R {
     }
     #[inline(always)]
     #[allow(private_interfaces)]
-    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid> {
-        walk_one::<R, M>(0, w, core)
+    fn walk<M: Model, const H: bool>(
+        w: &mut Walk<'_, '_, M>,
+        core: &Core<'_, M>,
+    ) -> Result<(), Invalid> {
+        walk_one::<R, M, H>(0, w, core)
     }
 }
 
@@ -998,8 +1005,11 @@ macro_rules! contexts {
                 Ok(unsafe { ($(take_root::<$r::At<'p>, Md>($i, tx)?,)+) })
             }
             #[allow(private_interfaces)]
-            fn walk<Md: Model>(w: &mut Walk<'_, '_, Md>, core: &Core<'_, Md>) -> Result<(), Invalid> {
-                $(walk_one::<$r, Md>($i, w, core)?;)+
+            fn walk<Md: Model, const HANDLES: bool>(
+                w: &mut Walk<'_, '_, Md>,
+                core: &Core<'_, Md>,
+            ) -> Result<(), Invalid> {
+                $(walk_one::<$r, Md, HANDLES>($i, w, core)?;)+
                 Ok(())
             }
         }

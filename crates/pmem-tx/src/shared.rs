@@ -130,7 +130,7 @@ pub unsafe trait SharedRoots {
         M::Unit: Width;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn walk<M: Model>(
+    fn walk<M: Model, const H: bool>(
         first: usize,
         w: &mut Walk<'_, '_, M>,
         core: &Core<'_, M>,
@@ -262,11 +262,14 @@ unsafe impl<S: SharedRoots, C: ContextsOf> Roots for Sharing<S, C> {
         unsafe { Ok((S::take_roots(C::COUNT, tx)?, C::take_roots(tx)?)) }
     }
     #[allow(private_interfaces)]
-    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid> {
+    fn walk<M: Model, const H: bool>(
+        w: &mut Walk<'_, '_, M>,
+        core: &Core<'_, M>,
+    ) -> Result<(), Invalid> {
         if !planted!("pmem-tx/shared-not-walked") {
-            S::walk(C::COUNT, w, core)?;
+            S::walk::<M, H>(C::COUNT, w, core)?;
         }
-        C::walk(w, core)
+        C::walk::<M, H>(w, core)
     }
 }
 
@@ -415,12 +418,12 @@ macro_rules! shared_roots {
                 Ok(unsafe { ($(take_root::<$s::At<'p>, Md>(first + $i, tx)?,)+) })
             }
             #[allow(private_interfaces)]
-            fn walk<Md: Model>(
+            fn walk<Md: Model, const HANDLES: bool>(
                 first: usize,
                 w: &mut Walk<'_, '_, Md>,
                 core: &Core<'_, Md>,
             ) -> Result<(), Invalid> {
-                $(walk_one::<$s, Md>(first + $i, w, core)?;)+
+                $(walk_one::<$s, Md, HANDLES>(first + $i, w, core)?;)+
                 Ok(())
             }
             #[allow(private_interfaces)]

@@ -256,12 +256,15 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         Some(i as u8)
     }
 
-    /// Claims the object of type `T` at `off` for a root, to be checked. One without handles is
-    /// checked at once, so a program whose roots have none contains no other check.
+    /// Claims the object of type `T` at `off` for a root, to be checked; at once, if no root has
+    /// handles: such a program contains no other check.
     #[inline(always)]
-    pub fn claim_root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
+    pub fn claim_root<T: Persist, const HANDLES: bool>(
+        &mut self,
+        off: usize,
+    ) -> Result<(), Invalid> {
         let kind = const { HandleKind::of::<T>(family(Core::<M>::UNIT, false), Self::FAMILY) };
-        if T::HANDLES {
+        if HANDLES {
             return self.handle(off as u32, &kind);
         }
         if !self.claim_leaf(off, size_of::<T>()) {
@@ -279,10 +282,11 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     #[inline(always)]
     pub fn check_all<R: Roots>(&mut self) -> Result<(), OpenError> {
         let core = self.core;
-        let mut found = R::walk(self, core);
-        if R::HANDLES {
-            found = found.and_then(|()| self.check_pending_inline());
-        }
+        let found = if R::HANDLES {
+            R::walk::<M, true>(self, core).and_then(|()| self.check_pending_inline())
+        } else {
+            R::walk::<M, false>(self, core)
+        };
         match found {
             Ok(()) => Ok(()),
             Err(_) if self.overflow => Err(OpenError::TooManyTypes),
@@ -292,60 +296,52 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// Claims the object, or the cell, with its payload at `off` for an owner, to be checked as
     /// `k`. False if it cannot be claimed.
-    #[inline(always)]
-    fn claim(&mut self, off: usize, cell: bool, k: Target) -> bool {
-        let Some(header) = self.unowned_block(off, cell, k.size) else {
-            return false;
-        };
-        if planted!("pmem-tx/walk-trusts-handles") {
-            self.set_mark(header, DONE);
-            return true;
-        }
-        let Some(of) = self.type_index(k) else {
-            self.overflow = true;
-            return false;
-        };
-        let from = header - self.core.geo.heap;
-        let mut new = DONE;
-        match self.recent.get_mut(self.listed) {
-            Some(free) => {
-                free.write(Claimed::new(from, of));
-                self.listed += 1;
-            }
-            None => {
-                new = PENDING + of;
-                self.leave_unlisted(from);
-            }
-        }
-        self.set_mark(header, new);
-        let unowned = &self.core.unowned;
-        unowned.set(unowned.get().wrapping_sub(1));
-        true
-    }
-
-    /// Claims the object of `size` bytes at `off`, which has no handles, for an owner that checks
-    /// it. False if it cannot be claimed.
-    #[inline(never)]
-    fn claim_leaf(&mut self, off: usize, size: usize) -> bool {
-        let found = self.unowned_block(off, false, size);
-        if let Some(header) = found {
-            self.set_mark(header, DONE);
-        }
-        found.is_some()
-    }
-
-    /// The header of the object, or of the cell, with its payload at `off`, if it has the size of
-    /// a value of `size` bytes and no owner.
     ///
     /// The mark is tested before the header is loaded. A block that was in use at `begin` and has
     /// no owner stays as it is, because no transaction reaches it. At any other place contexts that
     /// run by now may have put a free block or an object's bytes.
     #[inline(always)]
-    fn unowned_block(&self, off: usize, cell: bool, size: usize) -> Option<usize> {
+    fn claim(&mut self, off: usize, cell: bool, k: Target) -> bool {
+        self.claim_by(off, cell, k.size, |walk, from| {
+            let Some(of) = walk.type_index(k) else {
+                walk.overflow = true;
+                return None;
+            };
+            match walk.recent.get_mut(walk.listed) {
+                Some(free) => {
+                    free.write(Claimed::new(from, of));
+                    walk.listed += 1;
+                    Some(DONE)
+                }
+                None => {
+                    walk.leave_unlisted(from);
+                    Some(PENDING + of)
+                }
+            }
+        })
+    }
+
+    /// The same for an object of `size` bytes that has no handles, which the caller checks.
+    #[inline(never)]
+    fn claim_leaf(&mut self, off: usize, size: usize) -> bool {
+        self.claim_by(off, false, size, |_, _| Some(DONE))
+    }
+
+    /// The same for a value of `size` bytes: `list` gets its offset in the heap, and returns its
+    /// mark, or `None` if it cannot be claimed.
+    #[inline(always)]
+    fn claim_by(
+        &mut self,
+        off: usize,
+        cell: bool,
+        size: usize,
+        list: impl FnOnce(&mut Self, usize) -> Option<u8>,
+    ) -> bool {
         let header = off.wrapping_sub(Core::<M>::UNIT);
         if !self.core.may_begin_block(header) {
-            return None;
+            return false;
         }
+        let from = header - self.core.geo.heap;
         let (p, upper) = self.mark_position(header);
         // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         let marks = unsafe { p.read() };
@@ -355,7 +351,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             owned = mark == NONE;
         }
         if owned && !planted!("pmem-tx/walk-trusts-handles") {
-            return None;
+            return false;
         }
         // A handle to a cell must lead to a cell, and a handle to an object to an object, both of
         // the size of the type: then the header is this word.
@@ -367,8 +363,22 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let bytes = Block::bytes_for(payload, Core::<M>::UNIT);
         // SAFETY: invariant "The chain is whole": inside the heap, at a multiple of a granule.
         let other = unsafe { self.core.load(header) } != Block::word(kind, bytes);
-        let other = other || bytes > self.core.geo.end - header;
-        (!other || planted!("pmem-tx/walk-trusts-handles")).then_some(header)
+        if planted!("pmem-tx/walk-trusts-handles") {
+            self.set_mark(header, DONE);
+            return true;
+        }
+        if other || bytes > self.core.geo.end - header {
+            return false;
+        }
+        let Some(new) = list(self, from) else {
+            return false;
+        };
+        let new = if upper { new << 4 } else { new };
+        // SAFETY: invariant "Sole region": as above.
+        unsafe { p.write(marks & if upper { 15 } else { 0xF0 } | new) }
+        let unowned = &self.core.unowned;
+        unowned.set(unowned.get().wrapping_sub(1));
+        true
     }
 
     #[cold]

@@ -767,7 +767,7 @@ impl<S: System> State<'_, S> {
     fn load(&mut self) -> Result<(), TagError> {
         for (object, spec) in (0..).zip(S::OBJECTS) {
             if let Some(o) = self.object(object) {
-                (o.kind, o.word) = (spec.kind, spec.word);
+                o.begin(spec);
             }
             if spec.kind == Kind::Queue {
                 self.load_queue(object, spec)?;
@@ -880,21 +880,37 @@ impl<'m, S: System> Kernel<'m, S> {
         + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
     /// Opens the kernel's part of the region, in `place`. `numbers` are those of the threads' last
-    /// commits. Nothing borrows the kernel before it is there, so the compiler moves nothing.
+    /// commits. Its fields are made there, so that a boot moves nothing.
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub(crate) fn open_in<'p>(
         place: &'p mut MaybeUninit<Self>,
         region: Region<'m, S::Model>,
         numbers: &[u32],
     ) -> Result<&'p mut Self, OpenError> {
-        let kernel = place.write(Self::recover(region, numbers)?);
+        let store = Self::recover(region, numbers)?;
+        let time = store.time()?;
+        // SAFETY: invariant "Open in its place": the one field of `place`, which is borrowed
+        // mutably, and all fields of that.
+        let kernel = unsafe {
+            let at = InSection::value_in(&raw mut (*place.as_mut_ptr()).state);
+            (&raw mut (*at).store).write(store);
+            (&raw mut (*at).ram).write(S::Ram::NEW);
+            (&raw mut (*at).schedule).write(Schedule::NEW);
+            (&raw mut (*at).base).write(time);
+            (&raw mut (*at).stored).write(time);
+            place.assume_init_mut()
+        };
         kernel.load(numbers)?;
         Ok(kernel)
     }
 
     /// Formats or recovers the kernel's words.
     #[inline(always)]
-    fn recover(mut region: Region<'m, S::Model>, numbers: &[u32]) -> Result<Self, OpenError> {
+    fn recover(
+        mut region: Region<'m, S::Model>,
+        numbers: &[u32],
+    ) -> Result<Store<'m, S>, OpenError> {
         let mut params = [0; 8];
         params[param::SEQ_BITS] = S::TABLE.seq_bits.into();
         params[param::WORDS] = tags::all::<S>().into();
@@ -946,16 +962,7 @@ impl<'m, S: System> Kernel<'m, S> {
             };
             store = Store::recover(rest, last)?;
         }
-        let time = store.time()?;
-        Ok(Kernel {
-            state: InSection::new(State {
-                store,
-                ram: S::Ram::NEW,
-                schedule: Schedule::NEW,
-                base: time,
-                stored: time,
-            }),
-        })
+        Ok(store)
     }
 
     /// Makes the RAM from the words.
@@ -965,6 +972,7 @@ impl<'m, S: System> Kernel<'m, S> {
         let levels: &[u8] = const { &levels::<S>() };
         for (t, level) in levels.iter().enumerate().take(S::THREADS.len()) {
             let c = state.control(t);
+            c.begin();
             c.level = *level;
             c.numbers = tags::max_unswept::<S>();
             state.load_thread(t)?;

@@ -199,8 +199,7 @@ impl<S: System> State<'_, S> {
     }
 
     fn spawned(&mut self, t: usize) {
-        let c = self.control(t);
-        (c.ended, c.waits_for) = (None, NOTHING);
+        self.control(t).begin();
         self.schedule.trying |= bit(t);
         self.make_levels();
         self.ready(t);
