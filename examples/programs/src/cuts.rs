@@ -75,6 +75,24 @@ pub trait Program: 'static {
             .limit(4)
             .run()
     }
+
+    /// Runs it with each schedule of its threads that leaves the default one once: another thread
+    /// comes in between at one point. Each of these runs is cut at each event, and so is each life
+    /// after that, so deep.
+    ///
+    /// **Panics**: as above; it has one thread.
+    fn preempt(depth: u32) -> Summary {
+        let program = |memory: Region<'_, Fram>, world: &World<'_, u32>| {
+            let found = (Self::PROTECTED)(memory, &Machine { world });
+            assert_eq!(found, Some(Self::reference()));
+        };
+        explore(Mapped::<Fram>::new(BYTES), program)
+            .preemptions(1)
+            .depth(depth)
+            .max_depth(depth)
+            .limit(1)
+            .run()
+    }
 }
 
 macro_rules! programs {

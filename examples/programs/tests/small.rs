@@ -15,8 +15,9 @@ macro_rules! tests {
         #[test]
         fn $test() {
             ROUNDS.store(2, Ordering::Relaxed);
+            let start = std::time::Instant::now();
             let s = $program::explore($depth);
-            println!("{}: {s}", stringify!($test));
+            println!("{}: {s} {:?}", stringify!($test), start.elapsed());
             assert!(s.cuts > 100, "{s}");
         }
     )+};
@@ -30,8 +31,33 @@ tests! {
     pred: Pred, in_turn(5, 7);
     stats: Stats, in_turn(6, 7);
     em: Em, in_turn(7, 7);
-    // Two cuts in a row take very long.
-    kv: Kv, deep();
-    train: Train, deep();
-    ar: Ar, deep();
+    mq: Mq, in_turn(7, 7);
+    kv: Kv, 2;
+    train: Train, 2;
+    ar: Ar, 2;
+}
+mod preempted {
+    use super::*;
+macro_rules! preempted {
+    ($($test:ident: $program:ident, $depth:expr;)+) => {$(
+        #[test]
+        fn $test() {
+            ROUNDS.store(2, Ordering::Relaxed);
+            let start = std::time::Instant::now();
+            let s = $program::preempt($depth);
+            println!("{}: {s} {:?} points {} schedules {}", stringify!($test), start.elapsed(), s.points, s.schedules);
+            assert!(s.cuts > 100, "{s}");
+        }
+    )+};
+}
+preempted! {
+    sen: Sen, 1;
+    etl: Etl, 1;
+    pred: Pred, 1;
+    stats: Stats, 1;
+    em: Em, 1;
+    mq: Mq, 1;
+    kv: Kv, 1;
+    train: Train, 1;
+}
 }

@@ -131,7 +131,7 @@ const BYTES: usize = example_programs::support::BYTES;
     target_os = "none",
     any(target_abi = "eabihf", target_arch = "riscv32")
 ))]
-mod machine {
+pub(crate) mod machine {
     use super::BYTES;
     use crate::abi::{cell, figure, section};
     use crate::{Mapped, Scene, check, machine};
@@ -147,7 +147,7 @@ mod machine {
     }
 
     /// Runs a program in two measured sections, and reports what it has found.
-    pub(super) fn found<M: Mapped>(
+    pub(crate) fn found<M: Mapped>(
         scene: &Scene<'_, M>,
         boot: impl FnOnce(&Machine<'_>) -> Option<[u32; 4]>,
         reference: fn() -> [u32; 4],
