@@ -71,9 +71,11 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
         }
         if let Some(r) = e.restart {
             let mut put = |key: &str, n: u64| out.insert(format!("{program}.{key}"), n as f64);
-            put("full_restart_instructions", r.restart.instructions);
+            put("full_restart_instructions", r.full.instructions);
+            put("full_rollback_instructions", r.full.rollback);
+            put("longest_restart_instructions", r.any);
             put("rollback_instructions", r.rollback);
-            put("full_restart_cuts", r.cuts);
+            put("restart_cuts", r.cuts);
         }
         *out.entry(format!("{program}.cuts")).or_default() += e.cuts as f64;
         *out.entry(format!("{program}.failures")).or_default() += e.failures as f64;

@@ -1,23 +1,23 @@
 //! What it takes from a reset to the first store of a thread, when journals are full.
 //!
 //! A program is cut right before its commit stores: the journal of a step is never fuller. Threads
-//! that wait in a step have theirs open, too. Each of these states is booted, until a thread has
-//! stored something: then it does what no life before has done. Of the longest of these boots it
-//! is counted how many instructions undo the entries of journals.
+//! that wait in a step have theirs open, too. It is also cut before others of its stores, all over
+//! the run. Each of these states is booted, until a thread has stored something: then it does what
+//! no life before has done. It is counted, too, how many instructions of a boot look for entries of
+//! journals and undo them.
 
 use crate::explore::Case;
 use crate::image::Names;
-use crate::machine::{Boot, End, Machine};
+use crate::machine::{Boot, End, Machine, Traced};
 use crate::periods::{begins, first_store};
-use crate::state::{Log, State};
-use crate::steps::Marks;
+use crate::state::{Log, State, Store};
+use crate::steps::{Marks, inlined};
 use relume_suite::abi;
-use std::collections::HashMap;
 
-/// The most cuts of a program.
+/// The most cuts of a program before commit stores, and before any stores.
 const CUTS: usize = 300;
-/// The most instructions of a boot.
-const LIMIT: u64 = 400_000;
+/// The most instructions of a boot: those with which most threads store something, and more.
+const LIMITS: [u64; 2] = [30_000, 400_000];
 
 /// What a restart takes, in instructions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,8 +31,10 @@ pub struct Restart {
 /// The longest restart of a program, and how many cuts it was looked for in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Longest {
-    /// That restart.
-    pub restart: Restart,
+    /// The longest one with full journals.
+    pub full: Restart,
+    /// The instructions of the longest one of all.
+    pub any: u64,
     /// The most that a rollback takes in any of these boots.
     pub rollback: u64,
     /// The cuts.
@@ -45,48 +47,28 @@ fn rolls_back(name: &str, file: &str) -> bool {
     undoes && file.ends_with("pmem-tx/src/journal.rs")
 }
 
-/// Whether an instruction at an address rolls back.
-struct Rollbacks {
-    names: Names,
-    known: HashMap<u32, bool>,
-}
-
-impl Rollbacks {
-    fn new(m: &dyn Machine) -> Self {
-        Rollbacks {
-            names: Names::of(m.image()),
-            known: HashMap::new(),
-        }
-    }
-
-    fn is(&mut self, at: u32) -> bool {
-        let names = &self.names;
-        let found = || {
-            names
-                .at(at)
-                .iter()
-                .any(|(name, file)| rolls_back(name, file))
-        };
-        *self.known.entry(at).or_insert_with(found)
-    }
+/// The addresses of a machine's code that roll back.
+fn rollbacks(m: &dyn Machine) -> Vec<u32> {
+    inlined(m.image(), &Names::of(m.image()), rolls_back)
 }
 
 /// Boots a state to the first store of a thread. `None` if none stores anything.
-fn restart(m: &mut dyn Machine, state: &State, of: &mut Rollbacks) -> Option<Restart> {
-    let boot = |limit| Boot {
-        state,
-        seed: 0,
-        limit,
-        detail: true,
-    };
-    let mut log = Log::default();
-    m.boot(&boot(LIMIT), &mut log);
-    let instructions = first_store(&log, begins(&log)?)?;
-    let run = m.traced(&boot(instructions), &[]);
-    let rollback = run.iter().filter(|t| of.is(t.pc)).count() as u64;
-    Some(Restart {
-        instructions,
-        rollback,
+fn restart(m: &mut dyn Machine, state: &State, rollbacks: &[u32]) -> Option<Restart> {
+    LIMITS.into_iter().find_map(|limit| {
+        let boot = Boot {
+            state,
+            seed: 0,
+            limit,
+            detail: true,
+        };
+        let mut log = Log::default();
+        let (_, passed) = m.passed(&boot, rollbacks, &mut log);
+        let instructions = first_store(&log, begins(&log)?)?;
+        let before = |t: &&Traced| t.ended < instructions;
+        Some(Restart {
+            instructions,
+            rollback: passed.iter().filter(before).count() as u64,
+        })
     })
 }
 
@@ -104,25 +86,32 @@ pub fn longest(m: &mut dyn Machine, case: &Case) -> Result<Longest, String> {
     if ran.end != End::Status(abi::FINISHED) {
         return Err(format!("{}: {:?}", case.name, ran.end));
     }
-    let mut of = Rollbacks::new(m);
-    let (mut state, mut stored) = (blank, 0);
+    let threads = begins(&log).unwrap_or(0);
+    let stores = log.stores.iter().map(|s| u64::from(s.instruction));
+    let stores: Vec<_> = stores.filter(|at| *at > threads).collect();
+    let commits: Vec<_> = steps.iter().map(|s| s.commit).collect();
+    let rollbacks = rollbacks(m);
     let mut found = Longest::default();
-    for step in steps.iter().step_by(every(steps.len())) {
-        let before = |s: &&crate::state::Store| u64::from(s.instruction) < step.commit;
-        for s in log.stores[stored..].iter().take_while(before) {
-            state.apply(s, &mut 0);
-            stored += 1;
-        }
-        found.cuts += 1;
-        let Some(restart) = restart(m, &state, &mut of) else {
-            continue;
-        };
-        found.rollback = found.rollback.max(restart.rollback);
-        if restart.instructions > found.restart.instructions {
-            found.restart = restart;
+    for (full, cuts) in [(true, commits), (false, stores)] {
+        let (mut state, mut stored) = (blank.clone(), 0);
+        for cut in cuts.iter().step_by(every(cuts.len())) {
+            let before = |s: &&Store| u64::from(s.instruction) < *cut;
+            for s in log.stores[stored..].iter().take_while(before) {
+                state.apply(s, &mut 0);
+                stored += 1;
+            }
+            found.cuts += 1;
+            let Some(restart) = restart(m, &state, &rollbacks) else {
+                continue;
+            };
+            found.rollback = found.rollback.max(restart.rollback);
+            found.any = found.any.max(restart.instructions);
+            if full && restart.instructions > found.full.instructions {
+                found.full = restart;
+            }
         }
     }
-    match found.restart.instructions {
+    match found.full.instructions {
         0 => Err(format!("{}: no thread stores anything", case.name)),
         _ => Ok(found),
     }
@@ -140,7 +129,7 @@ pub struct Journals {
 
 /// Measures them. `threads` is how many there are. What was wrong, in words.
 pub fn journals(m: &mut dyn Machine, case: &Case, threads: u16) -> Result<Journals, String> {
-    let mut of = Rollbacks::new(m);
+    let rollbacks = rollbacks(m);
     let mut with = |rounds| {
         let case = Case {
             rounds,
@@ -150,7 +139,7 @@ pub fn journals(m: &mut dyn Machine, case: &Case, threads: u16) -> Result<Journa
         let boot = Boot {
             state: &state,
             seed: 0,
-            limit: LIMIT,
+            limit: LIMITS[1],
             detail: true,
         };
         let ran = m.boot(&boot, &mut Log::default());
@@ -158,7 +147,7 @@ pub fn journals(m: &mut dyn Machine, case: &Case, threads: u16) -> Result<Journa
         m.state(&mut now);
         state = now;
         let waits = ran.end == End::Status(abi::FINISHED);
-        let found = waits.then(|| restart(m, &state, &mut of)).flatten();
+        let found = waits.then(|| restart(m, &state, &rollbacks)).flatten();
         found.ok_or_else(|| format!("{}: {rounds} journals: {:?}", case.name, ran.end))
     };
     let found = Journals {
