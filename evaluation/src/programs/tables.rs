@@ -273,6 +273,7 @@ mod tests {
         for p in &TABLE_3 {
             let of = |figure: &str| found[&format!("rtos.{}.{figure}", p.name)];
             let (all, changed) = (of("lines"), of("port_lines"));
+            println!("{}: {changed} of {all}", p.name);
             assert!(
                 changed > 10.0 && changed < all / 2.0,
                 "{}: {changed} of {all}",
