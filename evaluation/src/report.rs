@@ -60,7 +60,8 @@ const SECTIONS: &[(&str, &str, &str)] = &[
          after all\n  cuts. `lines` are the lines of a program, and `port_lines` those that a port from a program for\n  RAM \
          adds or changes.\n\
          - `rollback` is a restart of four threads that wait in a step, all with full journals\n  (`eager`), and with a full \
-         journal of the first one only (`lazy`). `variants` are programs with\n  one thing less that makes them fast: \
+         journal of the first one only (`one`); `undo` is the part of the\n  rollback. `lazy` is the first one without the \
+         rollback of three journals. `variants` are programs\n  with one thing less that makes them fast: \
          docs/EVALUATION.md says which.\n\
          - `geomean` is over the eleven programs: protected and unprotected over IntOS without\n  protection (`base`), protected \
          over unprotected (`own`), the bytes of the protected one over\n  those of IntOS without protection, and `cut_ratio`.\n  `mq.code` is the whole program with its constants, in bytes, at \
