@@ -438,6 +438,7 @@ where
         let pool = unsafe {
             (&raw mut (*at).core.cursor).write(Cell::new((*at).core.geo.heap));
             (&raw mut (*at).core.walk_valid).write(Cell::new(false));
+            (&raw mut (*at).core.unowned).write(Cell::new(0));
             (&raw mut (*at).core.session).write(Cell::new(session));
             (&raw mut (*at).core.caller_commits).write(caller_commits);
             (&raw mut (*at).states).write(R::States::default());
@@ -832,6 +833,9 @@ pub unsafe trait Roots {
     /// The number of shared roots.
     #[doc(hidden)]
     const SHARED: usize = 0;
+    /// Whether one of them may hold handles.
+    #[doc(hidden)]
+    const HANDLES: bool;
     #[doc(hidden)]
     type States: AsRef<[CtxState]> + Default;
     /// The values that a format stores: one for each root.
@@ -861,6 +865,12 @@ pub(crate) const fn count_of<R: Roots>() -> Count {
         contexts: R::COUNT,
         shared: R::SHARED,
     }
+}
+
+/// The fingerprint of some roots with one more. Inlined, so that the compiler knows the result.
+#[inline(always)]
+pub(crate) fn add_root(hash: u64, root: u64) -> u64 {
+    (hash.rotate_left(7) ^ root).wrapping_mul(0x100_0000_01b3)
 }
 
 pub(crate) fn init_root<'p, T: Persist, M: Model>(
@@ -920,6 +930,7 @@ pub(crate) fn walk_one<T: Persist, M: Model>(
 // SAFETY: invariant "Sole owner": one root, shown to the walk once.
 unsafe impl<R: Persist> Roots for R {
     const COUNT: usize = 1;
+    const HANDLES: bool = <R as Persist>::HANDLES;
     type States = [CtxState; 1];
     type Init<'p> = R::At<'p>;
     fn fingerprint() -> u64 {
@@ -962,13 +973,14 @@ macro_rules! contexts {
         // SAFETY: invariant "Sole owner": a root for each context, each shown to the walk once.
         unsafe impl<$($r: Persist),+> Roots for Contexts<($($r,)+)> {
             const COUNT: usize = $n;
+            const HANDLES: bool = false $(|| <$r as Persist>::HANDLES)+;
             type States = [CtxState; $n];
             type Init<'p> = ($($r::At<'p>,)+);
             fn fingerprint() -> u64 {
                 // Order matters: a type's index in the tuple is the index of its context.
-                [$(nvmem::fingerprint::<$r>()),+]
-                    .iter()
-                    .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3))
+                let mut hash = $n;
+                $(hash = add_root(hash, nvmem::fingerprint::<$r>());)+
+                hash
             }
             fn init_roots<'p, Md: Model>(init: Self::Init<'p>, tx: &Tx<'p, Md>) -> Result<(), Error>
             where

@@ -33,7 +33,7 @@ use crate::error::{Component, OpenError};
 use crate::layout::{Block, BlockKind, GRANULE, Tag};
 use crate::pool::Roots;
 use core::mem::MaybeUninit;
-use nvmem::persist::{HandleKind, Target, Visit, family_id};
+use nvmem::persist::{HandleKind, NoHandles, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
 
 /// The number of different types that handles in one pool may lead to.
@@ -132,7 +132,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             // of words.
             unsafe { self.marks.add(i).cast::<Marks>().write_volatile(0) }
         }
-        let mut cells = false;
+        let (mut cells, mut unowned) = (false, 0);
         self.core.for_each_block(|off, b| {
             if b.is(BlockKind::Cell) {
                 // A cell's payload starts with its tag, which takes a granule.
@@ -142,6 +142,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 cells = true;
             }
             if !b.is(BlockKind::Free) {
+                unowned += 1;
                 let (p, upper) = self.mark_position(off);
                 // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this
                 // mark of it is 0.
@@ -149,6 +150,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             Ok(())
         })?;
+        self.core.unowned.set(unowned);
         Ok(cells)
     }
 
@@ -254,11 +256,22 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         Some(i as u8)
     }
 
-    /// Claims the object of type `T` at `off` for a root, to be checked.
+    /// Claims the object of type `T` at `off` for a root, to be checked. One without handles is
+    /// checked at once, so a program whose roots have none contains no other check.
     #[inline(always)]
     pub fn claim_root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
         let kind = const { HandleKind::of::<T>(family(Core::<M>::UNIT, false), Self::FAMILY) };
-        self.handle(off as u32, &kind)
+        if T::HANDLES {
+            return self.handle(off as u32, &kind);
+        }
+        if !self.claim_leaf(off, size_of::<T>()) {
+            return Err(Invalid::Handle(kind.family));
+        }
+        let p = self.core.at(off);
+        mapped::will_read(p, size_of::<T>());
+        // SAFETY: invariant "Checked before it is a value": inside a block of at least this size,
+        // aligned to 8, of the region, and not lent.
+        unsafe { T::check(p, &mut NoHandles) }
     }
 
     /// Checks everything that is reachable from the roots. Inlined, because a program opens its
@@ -266,7 +279,11 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     #[inline(always)]
     pub fn check_all<R: Roots>(&mut self) -> Result<(), OpenError> {
         let core = self.core;
-        match R::walk(self, core).and_then(|()| self.check_pending_inline()) {
+        let mut found = R::walk(self, core);
+        if R::HANDLES {
+            found = found.and_then(|()| self.check_pending_inline());
+        }
+        match found {
             Ok(()) => Ok(()),
             Err(_) if self.overflow => Err(OpenError::TooManyTypes),
             Err(e) => Err(OpenError::Invalid(e)),
@@ -275,49 +292,20 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// Claims the object, or the cell, with its payload at `off` for an owner, to be checked as
     /// `k`. False if it cannot be claimed.
-    ///
-    /// The mark is tested before the header is loaded. A block that was in use at `begin` and has
-    /// no owner stays as it is, because no transaction reaches it. At any other place contexts that
-    /// run by now may have put a free block or an object's bytes.
     #[inline(always)]
     fn claim(&mut self, off: usize, cell: bool, k: Target) -> bool {
-        let header = off.wrapping_sub(Core::<M>::UNIT);
-        if !self.core.may_begin_block(header) {
+        let Some(header) = self.unowned_block(off, cell, k.size) else {
             return false;
-        }
-        let from = header - self.core.geo.heap;
-        let (p, upper) = self.mark_position(header);
-        // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
-        let marks = unsafe { p.read() };
-        let mark = if upper { marks >> 4 } else { marks & 15 };
-        let mut owned = mark != UNOWNED;
-        if planted!("pmem-tx/walk-allows-two-owners") {
-            owned = mark == NONE;
-        }
-        if owned && !planted!("pmem-tx/walk-trusts-handles") {
-            return false;
-        }
-        // A handle to a cell must lead to a cell, and a handle to an object to an object, both of
-        // the size of the type: then the header is this word.
-        let (kind, payload) = if cell {
-            (BlockKind::Cell, 2 * k.size + GRANULE)
-        } else {
-            (BlockKind::Object, k.size)
         };
-        let bytes = Block::bytes_for(payload, Core::<M>::UNIT);
-        // SAFETY: invariant "The chain is whole": inside the heap, at a multiple of a granule.
-        let other = unsafe { self.core.load(header) } != Block::word(kind, bytes);
         if planted!("pmem-tx/walk-trusts-handles") {
             self.set_mark(header, DONE);
             return true;
-        }
-        if other || bytes > self.core.geo.end - header {
-            return false;
         }
         let Some(of) = self.type_index(k) else {
             self.overflow = true;
             return false;
         };
+        let from = header - self.core.geo.heap;
         let mut new = DONE;
         match self.recent.get_mut(self.listed) {
             Some(free) => {
@@ -329,10 +317,58 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 self.leave_unlisted(from);
             }
         }
-        let new = if upper { new << 4 } else { new };
-        // SAFETY: invariant "Sole region": as above.
-        unsafe { p.write(marks & if upper { 15 } else { 0xF0 } | new) }
+        self.set_mark(header, new);
+        let unowned = &self.core.unowned;
+        unowned.set(unowned.get().wrapping_sub(1));
         true
+    }
+
+    /// Claims the object of `size` bytes at `off`, which has no handles, for an owner that checks
+    /// it. False if it cannot be claimed.
+    #[inline(never)]
+    fn claim_leaf(&mut self, off: usize, size: usize) -> bool {
+        let found = self.unowned_block(off, false, size);
+        if let Some(header) = found {
+            self.set_mark(header, DONE);
+        }
+        found.is_some()
+    }
+
+    /// The header of the object, or of the cell, with its payload at `off`, if it has the size of
+    /// a value of `size` bytes and no owner.
+    ///
+    /// The mark is tested before the header is loaded. A block that was in use at `begin` and has
+    /// no owner stays as it is, because no transaction reaches it. At any other place contexts that
+    /// run by now may have put a free block or an object's bytes.
+    #[inline(always)]
+    fn unowned_block(&self, off: usize, cell: bool, size: usize) -> Option<usize> {
+        let header = off.wrapping_sub(Core::<M>::UNIT);
+        if !self.core.may_begin_block(header) {
+            return None;
+        }
+        let (p, upper) = self.mark_position(header);
+        // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
+        let marks = unsafe { p.read() };
+        let mark = if upper { marks >> 4 } else { marks & 15 };
+        let mut owned = mark != UNOWNED;
+        if planted!("pmem-tx/walk-allows-two-owners") {
+            owned = mark == NONE;
+        }
+        if owned && !planted!("pmem-tx/walk-trusts-handles") {
+            return None;
+        }
+        // A handle to a cell must lead to a cell, and a handle to an object to an object, both of
+        // the size of the type: then the header is this word.
+        let (kind, payload) = if cell {
+            (BlockKind::Cell, 2 * size + GRANULE)
+        } else {
+            (BlockKind::Object, size)
+        };
+        let bytes = Block::bytes_for(payload, Core::<M>::UNIT);
+        // SAFETY: invariant "The chain is whole": inside the heap, at a multiple of a granule.
+        let other = unsafe { self.core.load(header) } != Block::word(kind, bytes);
+        let other = other || bytes > self.core.geo.end - header;
+        (!other || planted!("pmem-tx/walk-trusts-handles")).then_some(header)
     }
 
     #[cold]
@@ -400,6 +436,9 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     pub fn forget_pending(&mut self) {
         while let Some(claimed) = self.next_claimed() {
             self.set_mark(self.core.geo.heap + claimed.from(), UNOWNED);
+            if !planted!("pmem-tx/forgotten-block-not-counted") {
+                self.core.unowned.set(self.core.unowned.get() + 1);
+            }
         }
         self.low = usize::MAX;
     }
@@ -426,10 +465,21 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Finds them by their marks, not by the chain, which other contexts change meanwhile.
     ///
     /// **Power loss**: the next walk frees the others. **Cost**: one store a block, each in a
-    /// section where contexts preempt each other; a load of all words of marks.
-    #[inline(never)]
+    /// section where contexts preempt each other; a load of all words of marks, if there is one.
     pub fn reclaim(&mut self) -> usize {
+        let n = match self.core.unowned.get() {
+            0 => 0,
+            _ => self.reclaim_unowned(),
+        };
+        self.core.fence();
+        n
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reclaim_unowned(&mut self) -> usize {
         let core = self.core;
+        core.unowned.set(0);
         let (mut n, mut from) = (0, 0);
         while let Some((word, mut found)) = self.find(from, unowned) {
             let mut header = self.header_of(word);
@@ -451,7 +501,6 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             from = word + size_of::<Marks>();
         }
-        core.fence();
         n
     }
 

@@ -21,6 +21,7 @@
 //! it. A cut before 4 loses the RAM. The next boot reverts the words with number n, and makes the
 //! RAM from all words.
 
+use crate::THREADS_MAX;
 use crate::error::{OpenError, code};
 use crate::locks::asks_for_holders;
 use crate::places::has_places;
@@ -28,7 +29,7 @@ use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::section::InSection;
-use crate::system::{Kind, ObjectSpec, System, fingerprint};
+use crate::system::{Kind, ObjectSpec, System, fingerprint, levels};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
 use core::mem::MaybeUninit;
@@ -344,8 +345,9 @@ impl<S: System> State<'_, S> {
             return Ok(Some(slot));
         }
         let (_, objects, slots) = self.ram.parts();
-        let word = usize::from(word_of::<S>(object) + u16::from(slot));
-        if let (Some(o), Some(s)) = (objects.get_mut(usize::from(object)), slots.get(word)) {
+        if let Some(o) = objects.get_mut(usize::from(object))
+            && let Some(s) = slots.get(usize::from(o.word + u16::from(slot)))
+        {
             o.first = s.next;
         }
         Ok(Some(slot))
@@ -759,21 +761,21 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
+    #[inline(never)]
     fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
+        let mut free = 0;
         for slot in 0..spec.words as u8 {
             let word = spec.word + u16::from(slot);
             let state = self.store.get(word)?;
-            check_state(word, state == 0 || state & FULL != 0)?;
-            let (_, objects, slots) = self.ram.parts();
-            if let (Some(o), Some(s)) = (
-                objects.get_mut(usize::from(object)),
-                slots.get_mut(usize::from(word)),
-            ) {
+            if state == 0 {
+                // As the slot is in the first RAM.
+                free |= 1 << (slot % 32);
+                continue;
+            }
+            check_state(word, state & FULL != 0)?;
+            let (_, _, slots) = self.ram.parts();
+            if let Some(s) = slots.get_mut(usize::from(word)) {
                 s.state = state;
-                if state & FULL == 0 {
-                    o.free |= 1 << (slot % 32);
-                    continue;
-                }
             }
             self.put_back(object, slot);
         }
@@ -785,6 +787,7 @@ impl<S: System> State<'_, S> {
             let s = slots.get(usize::from(spec.word) + usize::from(slot));
             s.map_or(0, |s| s.state % TICKETS)
         };
+        o.free = free;
         // As `may_send` finds it when no slot is reserved.
         let mut oldest = 0;
         if o.last != NO_SLOT && !planted!("nv-rtos/tickets-begin-anew") {
@@ -840,15 +843,8 @@ impl<'m, S: System> Kernel<'m, S> {
     pub(crate) const BYTES: usize = Superblock::BYTES
         + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
-    /// Opens the kernel's part of the region. `numbers` are those of the threads' last commits.
-    pub(crate) fn open(region: Region<'m, S::Model>, numbers: &[u32]) -> Result<Self, OpenError> {
-        let mut kernel = Self::recover(region, numbers)?;
-        kernel.load(numbers)?;
-        Ok(kernel)
-    }
-
-    /// The same, in `place`. Nothing borrows the kernel before it is there, so the compiler moves
-    /// nothing.
+    /// Opens the kernel's part of the region, in `place`. `numbers` are those of the threads' last
+    /// commits. Nothing borrows the kernel before it is there, so the compiler moves nothing.
     #[inline(always)]
     pub(crate) fn open_in<'p>(
         place: &'p mut MaybeUninit<Self>,
@@ -875,7 +871,7 @@ impl<'m, S: System> Kernel<'m, S> {
         let mut mine = Superblock {
             kind: KIND,
             version: VERSION,
-            fingerprint: fingerprint::<S>(),
+            fingerprint: const { fingerprint::<S>() },
             params,
         };
         let blank = match superblock::probe_view(&region, &mine) {
@@ -908,7 +904,7 @@ impl<'m, S: System> Kernel<'m, S> {
             superblock::finish(&mut head, &mine);
         } else {
             let last: &[u32] = if planted!("nv-rtos/nothing-is-reverted") {
-                &[u32::MAX; crate::THREADS_MAX]
+                &[u32::MAX; THREADS_MAX]
             } else {
                 numbers
             };
@@ -930,10 +926,10 @@ impl<'m, S: System> Kernel<'m, S> {
     fn load(&mut self, numbers: &[u32]) -> Result<(), TagError> {
         let state = self.state.get_mut();
         state.load()?;
-        for (t, spec) in S::THREADS.iter().enumerate() {
-            let lower = |p: u8| S::THREADS.iter().any(|s| s.priority == p);
+        let levels: &[u8] = const { &levels::<S>() };
+        for (t, level) in levels.iter().enumerate().take(S::THREADS.len()) {
             let c = state.control(t);
-            c.level = (0..spec.priority).filter(|p| lower(*p)).count() as u8;
+            c.level = *level;
             c.numbers = tags::max_unswept::<S>();
             state.load_thread(t)?;
             if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {
@@ -1251,6 +1247,8 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     }
 
     /// The thread has ended.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn end(&self, r: Result<(), Error>) {
         self.kernel.section(|s| {
             let c = s.control(self.me);
@@ -1269,6 +1267,10 @@ impl<S: System> Outlet for Sys<'_, '_, S> {
     fn live(&mut self) {
         // An error comes again from the first call on a damaged object.
         let _ = self.go_live();
+    }
+    /// A kernel has no outlet: a program links no code that sends messages.
+    fn discards(&self) -> bool {
+        true
     }
 }
 
