@@ -4,12 +4,12 @@
 //! The programs have no second source without protection, so lines are counted by a rule, not by a
 //! difference. Neither comments nor empty lines count, and one line counts once:
 //!
-//! - a step or a loop: the line that opens it, the line that closes it, and an `Ok(())` before that;
+//! - a step or a loop: the line that opens it, the one that closes it, and an `Ok(())` before that;
 //! - a persistent type: a derive of `Persist`, and its `#[repr(C)]`;
 //! - what the system says of its memory: `table`, `pool`, the data that a thread begins with;
 //! - a pointer to an object, its allocation and its release: `PBox`, `Ptr`, `free`, `into_inner`;
-//! - an access to data that is logged or read in a step: `slot`, `fields`, `get_mut`, `at_mut`, `get`
-//!   with the step, `follow`, `data` of a mutex;
+//! - an access to data that is logged or read in a step: `slot`, `fields`, `get_mut`, `at_mut`,
+//!   `get` with the step, `follow`, `data` of a mutex;
 //! - the end of a step with an error of the program: `abort`.
 //!
 //! A program for RAM has loops, variables and tests there, too, so nearly all of these lines are

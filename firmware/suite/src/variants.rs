@@ -74,9 +74,9 @@ mod on {
     /// Opens a system, makes its threads, runs them to their end, and returns what is found then.
     macro_rules! boot {
         ($threads:literal, $found:ident, $($thread:expr),+) => {
-            pub(super) fn boot(memory: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
+            pub(super) fn boot(nv: Region<'_, Fram>, machine: &Machine<'_>) -> Option<[u32; 4]> {
                 let mut room = Room::new();
-                let (kernel, threads) = Plan::open_in(&mut room, memory).ok()?;
+                let (kernel, threads) = Plan::open_in(&mut room, nv).ok()?;
                 let (places, _) = threads.share().ok()?;
                 let $found = core::cell::Cell::new([0; 4]);
                 let mut stacks = [const { Stack::<STACK>::UNINIT }; $threads];
@@ -478,7 +478,8 @@ mod on {
                             filled!($when, sys, root, round);
                             let mut root = root.fields(sys);
                             let object = root.object.follow().ok_or(sys.abort(1))?;
-                            let hash = object.get().iter().fold(*root.hash.get(), |h, w| mix(h, *w));
+                            let before = *root.hash.get();
+                            let hash = object.get().iter().fold(before, |h, w| mix(h, *w));
                             root.hash.set(hash)?;
                             Ok(())
                         })?;
