@@ -26,8 +26,9 @@ pub struct Summary {
     /// The number of schedules with a preemption that were run, over all states: see
     /// [`Explore::preemptions`](crate::Explore::preemptions).
     pub schedules: u64,
-    /// Not the whole campaign: the environment selected a shard, [one in so
-    /// many](crate::Explore::one_in) states, a quick look, less depth or a replay, or the test runs under Miri. A test must then not expect certain counts.
+    /// Not the whole campaign: the environment selected a shard, a quick look, less depth or a
+    /// replay, or the test runs under Miri, or takes
+    /// [one in so many](crate::Explore::one_in) states. A test must then not expect certain counts.
     pub partial: bool,
 }
 
