@@ -185,16 +185,13 @@ pub(crate) mod machine {
     }
 }
 
-/// Where there is no port.
-#[cfg(not(all(
-    target_os = "none",
-    any(target_abi = "eabihf", target_arch = "riscv32")
-)))]
+/// Where there is no port, and of groups that are for one machine only, on the others.
+#[cfg(not(all(target_os = "none", target_abi = "eabihf")))]
 pub(crate) mod none {
     use crate::{Mapped, Scene};
 
     pub fn none<M: Mapped>(scene: &mut Scene<'_, M>) {
         let code = const { crate::code(file!(), line!()) };
-        scene.fail(code, "the kernel has no port for this machine")
+        scene.fail(code, "the program is not for this machine")
     }
 }
