@@ -8,7 +8,7 @@ use crate::port::Port;
 use crate::shared::{Held, UnitOf};
 use crate::system::{System, ThreadId};
 use core::convert::Infallible;
-use core::mem::{MaybeUninit, needs_drop};
+use core::mem::MaybeUninit;
 use core::ops::Range;
 use nv_replay::nvmem::Persist;
 use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
@@ -62,12 +62,25 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     };
     let sys = Sys { kernel, port, me };
     let mut at = MaybeUninit::uninit();
-    let r = open(sys, place.untyped(), cells, &mut at).and_then(|()| {
+    let opened = open(sys, place.untyped(), cells, &mut at).map(|()| Opened(&mut at));
+    let r = opened.and_then(|opened| {
         // SAFETY: invariant "Roots are types only": the thread is there, and the place's root is
         // an `R`.
-        body(unsafe { at.assume_init_mut().with_root() })
+        body(unsafe { opened.0.assume_init_mut().with_root() })
     });
     sys.end(r);
+}
+
+/// A thread that was opened in its place. With the feature `instrument` it has memory of the host,
+/// which goes with it.
+struct Opened<'a, T>(&'a mut MaybeUninit<T>);
+
+#[allow(unsafe_code)]
+impl<T> Drop for Opened<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: invariant "Open in its place": it was opened, and nothing uses it any more.
+        unsafe { self.0.assume_init_drop() }
+    }
 }
 
 /// Opens a thread in `at`. This does not use the root, so it is in a program once.
@@ -79,7 +92,6 @@ pub(crate) fn open<'k, 'm, 'c, S: System>(
     cells: S::At<'c>,
     at: &mut MaybeUninit<Thread<'k, 'm, 'c, S, ()>>,
 ) -> Result<(), Error> {
-    const { assert!(!needs_drop::<Thread<'k, 'm, 'c, S, ()>>()) };
     let at = at.as_mut_ptr();
     // SAFETY: invariant "Open in its place": the fields of `at`, which is borrowed mutably. Nothing
     // reads them before they are written.
