@@ -282,9 +282,11 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
     #[inline(always)]
     fn is_as_formatted(self, expected: &Superblock) -> bool {
         let word = |i| self.word(1, i);
-        let mut differing = self.word(0, 1) ^ sequence_and_state(0, FORMATTING);
+        if self.word(0, 1) != sequence_and_state(0, FORMATTING) {
+            return false;
+        }
+        let mut differing = word(1) ^ sequence_and_state(1, READY);
         differing |= word(0) ^ MAGIC;
-        differing |= word(1) ^ sequence_and_state(1, READY);
         differing |= word(2) ^ u32::from_le_bytes(expected.kind);
         differing |= word(3) ^ u32::from(expected.version);
         for (i, w) in expected.tail().iter().enumerate() {

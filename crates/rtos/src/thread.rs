@@ -62,24 +62,24 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     };
     let sys = Sys { kernel, port, me };
     let mut at = MaybeUninit::uninit();
-    let opened = open(sys, place.untyped(), cells, &mut at).map(|()| Opened(&mut at));
-    let r = opened.and_then(|opened| {
+    let r = open(sys, place.untyped(), cells, &mut at).and_then(|()| {
         // SAFETY: invariant "Roots are types only": the thread is there, and the place's root is
         // an `R`.
-        body(unsafe { opened.0.assume_init_mut().with_root() })
+        unsafe {
+            let th = InPlace(at.assume_init_mut());
+            body(th.0.with_root())
+        }
     });
     sys.end(r);
 }
 
-/// A thread that was opened in its place. With the feature `instrument` it has memory of the host,
-/// which goes with it.
-struct Opened<'a, T>(&'a mut MaybeUninit<T>);
-
-#[allow(unsafe_code)]
-impl<T> Drop for Opened<'_, T> {
+/// A thread that is dropped where it is, also by unwinding.
+pub(crate) struct InPlace<'a, 'k, 'm, 'c, S: System>(pub &'a mut Thread<'k, 'm, 'c, S, ()>);
+impl<S: System> Drop for InPlace<'_, '_, '_, '_, S> {
+    #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: invariant "Open in its place": it was opened, and nothing uses it any more.
-        unsafe { self.0.assume_init_drop() }
+        // SAFETY: invariant "Open in its place": made of a thread that nothing uses behind it.
+        unsafe { core::ptr::drop_in_place(self.0) }
     }
 }
 
