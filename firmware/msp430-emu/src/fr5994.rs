@@ -394,7 +394,8 @@ impl Node {
         let (cpu, bus) = (&mut self.cpu, &mut self.bus);
         let mut rng = Random::new(garbage);
         if let Some(last) = &mut bus.last {
-            if let Some((address, old)) = last.get(rng.below(UNDER_WAY as u64) as usize) {
+            let n = Random::new(!garbage).below(UNDER_WAY as u64);
+            if let Some((address, old)) = last.get(n as usize) {
                 cpu.set_word(*address, *old);
             }
             last.clear();
