@@ -128,24 +128,34 @@ fn decimals(v: Option<f64>, places: usize) -> String {
     v.map_or("-".into(), |v| format!("{v:.places$}"))
 }
 
+/// What a table is about.
+struct Kind {
+    /// The ratio, over the build in SRAM; the same in FRAM without protection.
+    figure: &'static str,
+    in_fram: &'static str,
+    /// What that takes, its head, and how it is shown.
+    base: &'static str,
+    about: &'static str,
+    show: fn(f64) -> String,
+    /// The paper's ratios.
+    paper: fn(&Paper) -> [f64; 4],
+    paper_in_fram: f64,
+}
+
 /// Ratios of one kind: a row for each program, the means, and the paper's.
-fn ratios(
-    f: &Figures,
-    figure: &str,
-    in_fram: &str,
-    base: (&str, &str, &dyn Fn(f64) -> String),
-    paper: (f64, &dyn Fn(&Paper) -> [f64; 4]),
-) -> String {
-    let (about, of_base, show) = base;
+fn ratios(f: &Figures, kind: &Kind) -> String {
+    let Kind {
+        figure, in_fram, ..
+    } = *kind;
     let on = ON.map(|on| format!("a cut each {on} ms"));
-    let mut head = vec!["", about, "unprotected, in FRAM", "protected"];
+    let mut head = vec!["", kind.about, "unprotected, in FRAM", "protected"];
     head.extend(on.iter().map(String::as_str));
     head.push("shortest on-time that ends, ms");
     let mut t = Table::new(f, &head);
     let fits = |name: &str| f.contains_key(&key(name, "overhead"));
     for name in NAMES {
         let mut cells = vec![
-            of(f, name, of_base).map_or("-".into(), show),
+            of(f, name, kind.base).map_or("-".into(), kind.show),
             decimals(of(f, name, in_fram), 2),
         ];
         let none = if fits(name) { "none" } else { "-" };
@@ -165,10 +175,9 @@ fn ratios(
     cells.extend(each.iter().map(|k| decimals(mean(k), 0)));
     cells.push(String::new());
     t.row("of so many programs", cells);
-    let (paper_in_fram, of_paper) = paper;
-    for (p, in_fram) in PAPER.iter().zip([Some(paper_in_fram), None]) {
+    for (p, in_fram) in PAPER.iter().zip([Some(kind.paper_in_fram), None]) {
         let mut cells = vec![String::new(), decimals(in_fram, 2)];
-        cells.extend(of_paper(p).map(|v| decimals(Some(v), 2)));
+        cells.extend((kind.paper)(p).map(|v| decimals(Some(v), 2)));
         cells.push(String::new());
         t.row(p.about, cells);
     }
@@ -176,26 +185,29 @@ fn ratios(
 }
 
 fn overheads(f: &Figures) -> String {
-    let cycles = |v: f64| super::report::shown(v);
-    let text = ratios(
-        f,
-        "overhead",
-        "in_fram",
-        ("cycles in SRAM", "volatile_cycles", &cycles),
-        (PAPER_IN_FRAM[0], &|p| p.overhead),
-    );
-    text + &plot(PLOT, TITLE)
+    let kind = Kind {
+        figure: "overhead",
+        in_fram: "in_fram",
+        base: "volatile_cycles",
+        about: "cycles in SRAM",
+        show: super::report::shown,
+        paper: |p| p.overhead,
+        paper_in_fram: PAPER_IN_FRAM[0],
+    };
+    ratios(f, &kind) + &plot(PLOT, TITLE)
 }
 
 fn energies(f: &Figures) -> String {
-    let microjoules = |v: f64| format!("{:.1}", v / 1000.0);
-    ratios(
-        f,
-        "energy",
-        "energy_in_fram",
-        ("µJ in SRAM", "volatile_energy_nj", &microjoules),
-        (PAPER_IN_FRAM[1], &|p| p.energy),
-    )
+    let kind = Kind {
+        figure: "energy",
+        in_fram: "energy_in_fram",
+        base: "volatile_energy_nj",
+        about: "µJ in SRAM",
+        show: |nanojoules| format!("{:.1}", nanojoules / 1000.0),
+        paper: |p| p.energy,
+        paper_in_fram: PAPER_IN_FRAM[1],
+    };
+    ratios(f, &kind)
 }
 
 fn sizes(f: &Figures) -> String {
