@@ -1,6 +1,10 @@
 //! The whole programs of `examples/programs` on a Cortex-M4: what each build costs, and what IntOS
 //! takes for the same work.
 
+mod paper;
+mod port;
+mod tables;
+
 use super::draw::{self, Svg};
 use super::heap::document::{Table, plot};
 use super::report::shown;
@@ -60,7 +64,7 @@ pub const NAMES: [&str; INTOS.len()] = {
 };
 
 /// Figure of a program, and what the rig calls it.
-const OF_PROGRAM: [(&str, &str); 13] = [
+const OF_PROGRAM: [(&str, &str); 19] = [
     ("instructions", "protected.instructions"),
     ("nvm_bytes", "protected.nvm_bytes"),
     ("open_instructions", "protected.open_instructions"),
@@ -74,6 +78,15 @@ const OF_PROGRAM: [(&str, &str); 13] = [
     ("cut_every", "cut_every"),
     ("boot_instructions", "boot_instructions"),
     ("restart_instructions", "restart_instructions"),
+    ("max_step_instructions", "max_step_instructions"),
+    ("steps", "steps"),
+    ("full_restart_instructions", "full_restart_instructions"),
+    ("full_rollback_instructions", "full_rollback_instructions"),
+    (
+        "longest_restart_instructions",
+        "longest_restart_instructions",
+    ),
+    ("rollback_instructions", "rollback_instructions"),
 ];
 
 /// The programs that are killed in QEMU, on each machine so many times; the evaluation `rtos` kills
@@ -86,6 +99,8 @@ pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let costs = xtask::machine::costs_of(project, MACHINE, GROUP, step)?;
     let mut figures = figures(&costs, &NAMES)?;
     figures.extend(means(&figures));
+    figures.extend(tables::figures(&costs)?);
+    figures.extend(tables::lines(project)?);
     figures.extend(super::intermittent::exact(project, step)?);
     Ok(figures.into())
 }
@@ -164,7 +179,7 @@ fn key(b: &Baseline, figure: &str) -> String {
 /// The generated part of docs/EVALUATION.md. Empty when nothing was measured.
 pub fn part(name: &str, f: &Figures) -> Option<String> {
     if name != "programs" {
-        return None;
+        return tables::part(name, f);
     }
     if !f.contains_key(&key(&INTOS[0], "instructions")) {
         return Some(String::new());

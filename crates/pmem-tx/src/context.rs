@@ -215,6 +215,8 @@ pub(crate) struct Core<'m, M> {
     /// The marks of the last walk are valid: nothing has changed since. Changes in a critical
     /// section only.
     pub walk_valid: Cell<bool>,
+    /// How many blocks the marks call unowned. Changes while nothing is adopted by another context.
+    pub unowned: Cell<usize>,
     /// The session number of this opening. [`session::NONE`] until the first handle leaves a
     /// transaction; where contexts preempt each other it is taken at open.
     pub session: Cell<u32>,
@@ -315,6 +317,8 @@ impl<'m, M: Model> Core<'m, M> {
 
 /// Runs transactions on a root of type `R`. A pool has one context for each of its roots. Their
 /// transactions may be open at the same time, each on its own stack.
+// Of one layout, whatever the root: see `Context::untyped`.
+#[repr(C)]
 pub struct Context<'c, R, M = InOrder32> {
     pub(crate) core: &'c Core<'c, M>,
     /// The states of all contexts if there are several, else empty. An allocation looks there for

@@ -439,7 +439,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Sets the volatile state of a context without a running transaction.
-    #[inline(always)]
+    #[inline(never)]
     pub fn reset(&self, s: &CtxState) {
         if M::PREEMPTED && s.announces(announced::DOUBT) {
             // The freed blocks are available to other contexts from now on.

@@ -438,6 +438,7 @@ where
         let pool = unsafe {
             (&raw mut (*at).core.cursor).write(Cell::new((*at).core.geo.heap));
             (&raw mut (*at).core.walk_valid).write(Cell::new(false));
+            (&raw mut (*at).core.unowned).write(Cell::new(0));
             (&raw mut (*at).core.session).write(Cell::new(session));
             (&raw mut (*at).core.caller_commits).write(caller_commits);
             (&raw mut (*at).states).write(R::States::default());
@@ -832,6 +833,9 @@ pub unsafe trait Roots {
     /// The number of shared roots.
     #[doc(hidden)]
     const SHARED: usize = 0;
+    /// Whether one of them may hold handles.
+    #[doc(hidden)]
+    const HANDLES: bool;
     #[doc(hidden)]
     type States: AsRef<[CtxState]> + Default;
     /// The values that a format stores: one for each root.
@@ -851,9 +855,13 @@ pub unsafe trait Roots {
     unsafe fn take_roots<'p, M: Model>(tx: &Tx<'p, M>) -> Result<Self::Init<'p>, Error>
     where
         M::Unit: Width;
+    /// `H` is `HANDLES` of all roots of the pool.
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid>;
+    fn walk<M: Model, const H: bool>(
+        w: &mut Walk<'_, '_, M>,
+        core: &Core<'_, M>,
+    ) -> Result<(), Invalid>;
 }
 
 pub(crate) const fn count_of<R: Roots>() -> Count {
@@ -861,6 +869,12 @@ pub(crate) const fn count_of<R: Roots>() -> Count {
         contexts: R::COUNT,
         shared: R::SHARED,
     }
+}
+
+/// The fingerprint of some roots with one more. Inlined, so that the compiler knows the result.
+#[inline(always)]
+pub(crate) fn add_root(hash: u64, root: u64) -> u64 {
+    (hash.rotate_left(7) ^ root).wrapping_mul(0x100_0000_01b3)
 }
 
 pub(crate) fn init_root<'p, T: Persist, M: Model>(
@@ -907,19 +921,20 @@ where
 }
 
 #[inline(always)]
-pub(crate) fn walk_one<T: Persist, M: Model>(
+pub(crate) fn walk_one<T: Persist, M: Model, const H: bool>(
     i: usize,
     w: &mut Walk<'_, '_, M>,
     core: &Core<'_, M>,
 ) -> Result<(), Invalid> {
     // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
     // table, never lent.
-    w.claim_root::<T>(unsafe { core.load(core.geo.root(i, Core::<M>::UNIT)) })
+    w.claim_root::<T, H>(unsafe { core.load(core.geo.root(i, Core::<M>::UNIT)) })
 }
 
 // SAFETY: invariant "Sole owner": one root, shown to the walk once.
 unsafe impl<R: Persist> Roots for R {
     const COUNT: usize = 1;
+    const HANDLES: bool = <R as Persist>::HANDLES;
     type States = [CtxState; 1];
     type Init<'p> = R::At<'p>;
     fn fingerprint() -> u64 {
@@ -940,8 +955,11 @@ unsafe impl<R: Persist> Roots for R {
     }
     #[inline(always)]
     #[allow(private_interfaces)]
-    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid> {
-        walk_one::<R, M>(0, w, core)
+    fn walk<M: Model, const H: bool>(
+        w: &mut Walk<'_, '_, M>,
+        core: &Core<'_, M>,
+    ) -> Result<(), Invalid> {
+        walk_one::<R, M, H>(0, w, core)
     }
 }
 
@@ -962,13 +980,14 @@ macro_rules! contexts {
         // SAFETY: invariant "Sole owner": a root for each context, each shown to the walk once.
         unsafe impl<$($r: Persist),+> Roots for Contexts<($($r,)+)> {
             const COUNT: usize = $n;
+            const HANDLES: bool = false $(|| <$r as Persist>::HANDLES)+;
             type States = [CtxState; $n];
             type Init<'p> = ($($r::At<'p>,)+);
             fn fingerprint() -> u64 {
                 // Order matters: a type's index in the tuple is the index of its context.
-                [$(nvmem::fingerprint::<$r>()),+]
-                    .iter()
-                    .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3))
+                let mut hash = $n;
+                $(hash = add_root(hash, nvmem::fingerprint::<$r>());)+
+                hash
             }
             fn init_roots<'p, Md: Model>(init: Self::Init<'p>, tx: &Tx<'p, Md>) -> Result<(), Error>
             where
@@ -986,8 +1005,11 @@ macro_rules! contexts {
                 Ok(unsafe { ($(take_root::<$r::At<'p>, Md>($i, tx)?,)+) })
             }
             #[allow(private_interfaces)]
-            fn walk<Md: Model>(w: &mut Walk<'_, '_, Md>, core: &Core<'_, Md>) -> Result<(), Invalid> {
-                $(walk_one::<$r, Md>($i, w, core)?;)+
+            fn walk<Md: Model, const HANDLES: bool>(
+                w: &mut Walk<'_, '_, Md>,
+                core: &Core<'_, Md>,
+            ) -> Result<(), Invalid> {
+                $(walk_one::<$r, Md, HANDLES>($i, w, core)?;)+
                 Ok(())
             }
         }

@@ -41,7 +41,7 @@ use crate::context::Context;
 use crate::context::{Core, flag};
 use crate::error::Error;
 use crate::pool::{
-    ContextsOf, Pool, Roots, adopt_unowned, init_root, session, take_root, walk_one,
+    ContextsOf, Pool, Roots, add_root, adopt_unowned, init_root, session, take_root, walk_one,
 };
 use crate::ptr::Width;
 use crate::tx::{Root, Tx};
@@ -102,6 +102,9 @@ pub struct Sharing<S, C> {
 pub unsafe trait SharedRoots {
     #[doc(hidden)]
     const COUNT: usize;
+    /// Whether one of them may hold handles.
+    #[doc(hidden)]
+    const HANDLES: bool;
     /// The values that a format stores.
     type Init<'p>;
     /// A key for each root.
@@ -127,7 +130,7 @@ pub unsafe trait SharedRoots {
         M::Unit: Width;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn walk<M: Model>(
+    fn walk<M: Model, const H: bool>(
         first: usize,
         w: &mut Walk<'_, '_, M>,
         core: &Core<'_, M>,
@@ -238,6 +241,7 @@ unsafe impl<S: Persist, W: Width> Arg for &mut Shared<'_, S, W> {
 unsafe impl<S: SharedRoots, C: ContextsOf> Roots for Sharing<S, C> {
     const COUNT: usize = C::COUNT;
     const SHARED: usize = S::COUNT;
+    const HANDLES: bool = S::HANDLES || C::HANDLES;
     type States = C::States;
     type Init<'p> = (S::Init<'p>, C::Init<'p>);
     fn fingerprint() -> u64 {
@@ -258,11 +262,14 @@ unsafe impl<S: SharedRoots, C: ContextsOf> Roots for Sharing<S, C> {
         unsafe { Ok((S::take_roots(C::COUNT, tx)?, C::take_roots(tx)?)) }
     }
     #[allow(private_interfaces)]
-    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid> {
+    fn walk<M: Model, const H: bool>(
+        w: &mut Walk<'_, '_, M>,
+        core: &Core<'_, M>,
+    ) -> Result<(), Invalid> {
         if !planted!("pmem-tx/shared-not-walked") {
-            S::walk(C::COUNT, w, core)?;
+            S::walk::<M, H>(C::COUNT, w, core)?;
         }
-        C::walk(w, core)
+        C::walk::<M, H>(w, core)
     }
 }
 
@@ -328,6 +335,19 @@ where
         }
     }
 
+    /// The same context, for code that does not use its root. Contexts of all roots have one
+    /// layout.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn untyped(self) -> Context<'c, (), M> {
+        Context {
+            core: self.core,
+            others: self.others,
+            s: self.s,
+            _r: PhantomData,
+        }
+    }
+
     /// [`Pool::adopt_unspent`] while transactions of other contexts run. The handles get the number
     /// `session`, that of this context.
     ///
@@ -367,12 +387,13 @@ macro_rules! shared_roots {
         // SAFETY: invariant "Sole owner": each root is shown to the walk once, and has one key.
         unsafe impl<$($s: Persist),+> SharedRoots for ($($s,)+) {
             const COUNT: usize = $n;
+            const HANDLES: bool = false $(|| <$s as Persist>::HANDLES)+;
             type Init<'p> = ($($s::At<'p>,)+);
             type Keys<'c, W: Width> = ($(Shared<'c, $s, W>,)+);
             fn fingerprint() -> u64 {
-                [$(nvmem::fingerprint::<$s>()),+]
-                    .iter()
-                    .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3))
+                let mut hash = $n;
+                $(hash = add_root(hash, nvmem::fingerprint::<$s>());)+
+                hash
             }
             fn init_roots<'p, Md: Model>(
                 first: usize,
@@ -397,12 +418,12 @@ macro_rules! shared_roots {
                 Ok(unsafe { ($(take_root::<$s::At<'p>, Md>(first + $i, tx)?,)+) })
             }
             #[allow(private_interfaces)]
-            fn walk<Md: Model>(
+            fn walk<Md: Model, const HANDLES: bool>(
                 first: usize,
                 w: &mut Walk<'_, '_, Md>,
                 core: &Core<'_, Md>,
             ) -> Result<(), Invalid> {
-                $(walk_one::<$s, Md>(first + $i, w, core)?;)+
+                $(walk_one::<$s, Md, HANDLES>(first + $i, w, core)?;)+
                 Ok(())
             }
             #[allow(private_interfaces)]

@@ -33,7 +33,7 @@ use crate::error::{Component, OpenError};
 use crate::layout::{Block, BlockKind, GRANULE, Tag};
 use crate::pool::Roots;
 use core::mem::MaybeUninit;
-use nvmem::persist::{HandleKind, Target, Visit, family_id};
+use nvmem::persist::{HandleKind, NoHandles, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
 
 /// The number of different types that handles in one pool may lead to.
@@ -132,7 +132,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             // of words.
             unsafe { self.marks.add(i).cast::<Marks>().write_volatile(0) }
         }
-        let mut cells = false;
+        let (mut cells, mut unowned) = (false, 0);
         self.core.for_each_block(|off, b| {
             if b.is(BlockKind::Cell) {
                 // A cell's payload starts with its tag, which takes a granule.
@@ -142,6 +142,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 cells = true;
             }
             if !b.is(BlockKind::Free) {
+                unowned += 1;
                 let (p, upper) = self.mark_position(off);
                 // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this
                 // mark of it is 0.
@@ -149,6 +150,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             Ok(())
         })?;
+        self.core.unowned.set(unowned);
         Ok(cells)
     }
 
@@ -254,11 +256,25 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         Some(i as u8)
     }
 
-    /// Claims the object of type `T` at `off` for a root, to be checked.
+    /// Claims the object of type `T` at `off` for a root, to be checked; at once, if no root has
+    /// handles: such a program contains no other check.
     #[inline(always)]
-    pub fn claim_root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
+    pub fn claim_root<T: Persist, const HANDLES: bool>(
+        &mut self,
+        off: usize,
+    ) -> Result<(), Invalid> {
         let kind = const { HandleKind::of::<T>(family(Core::<M>::UNIT, false), Self::FAMILY) };
-        self.handle(off as u32, &kind)
+        if HANDLES {
+            return self.handle(off as u32, &kind);
+        }
+        if !self.claim_leaf(off, size_of::<T>()) {
+            return Err(Invalid::Handle(kind.family));
+        }
+        let p = self.core.at(off);
+        mapped::will_read(p, size_of::<T>());
+        // SAFETY: invariant "Checked before it is a value": inside a block of at least this size,
+        // aligned to 8, of the region, and not lent.
+        unsafe { T::check(p, &mut NoHandles) }
     }
 
     /// Checks everything that is reachable from the roots. Inlined, because a program opens its
@@ -266,7 +282,12 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     #[inline(always)]
     pub fn check_all<R: Roots>(&mut self) -> Result<(), OpenError> {
         let core = self.core;
-        match R::walk(self, core).and_then(|()| self.check_pending_inline()) {
+        let found = if R::HANDLES {
+            R::walk::<M, true>(self, core).and_then(|()| self.check_pending_inline())
+        } else {
+            R::walk::<M, false>(self, core)
+        };
+        match found {
             Ok(()) => Ok(()),
             Err(_) if self.overflow => Err(OpenError::TooManyTypes),
             Err(e) => Err(OpenError::Invalid(e)),
@@ -281,6 +302,41 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// run by now may have put a free block or an object's bytes.
     #[inline(always)]
     fn claim(&mut self, off: usize, cell: bool, k: Target) -> bool {
+        self.claim_by(off, cell, k.size, |walk, from| {
+            let Some(of) = walk.type_index(k) else {
+                walk.overflow = true;
+                return None;
+            };
+            match walk.recent.get_mut(walk.listed) {
+                Some(free) => {
+                    free.write(Claimed::new(from, of));
+                    walk.listed += 1;
+                    Some(DONE)
+                }
+                None => {
+                    walk.leave_unlisted(from);
+                    Some(PENDING + of)
+                }
+            }
+        })
+    }
+
+    /// The same for an object of `size` bytes that has no handles, which the caller checks.
+    #[inline(never)]
+    fn claim_leaf(&mut self, off: usize, size: usize) -> bool {
+        self.claim_by(off, false, size, |_, _| Some(DONE))
+    }
+
+    /// The same for a value of `size` bytes: `list` gets its offset in the heap, and returns its
+    /// mark, or `None` if it cannot be claimed.
+    #[inline(always)]
+    fn claim_by(
+        &mut self,
+        off: usize,
+        cell: bool,
+        size: usize,
+        list: impl FnOnce(&mut Self, usize) -> Option<u8>,
+    ) -> bool {
         let header = off.wrapping_sub(Core::<M>::UNIT);
         if !self.core.may_begin_block(header) {
             return false;
@@ -300,9 +356,9 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         // A handle to a cell must lead to a cell, and a handle to an object to an object, both of
         // the size of the type: then the header is this word.
         let (kind, payload) = if cell {
-            (BlockKind::Cell, 2 * k.size + GRANULE)
+            (BlockKind::Cell, 2 * size + GRANULE)
         } else {
-            (BlockKind::Object, k.size)
+            (BlockKind::Object, size)
         };
         let bytes = Block::bytes_for(payload, Core::<M>::UNIT);
         // SAFETY: invariant "The chain is whole": inside the heap, at a multiple of a granule.
@@ -314,24 +370,14 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if other || bytes > self.core.geo.end - header {
             return false;
         }
-        let Some(of) = self.type_index(k) else {
-            self.overflow = true;
+        let Some(new) = list(self, from) else {
             return false;
         };
-        let mut new = DONE;
-        match self.recent.get_mut(self.listed) {
-            Some(free) => {
-                free.write(Claimed::new(from, of));
-                self.listed += 1;
-            }
-            None => {
-                new = PENDING + of;
-                self.leave_unlisted(from);
-            }
-        }
         let new = if upper { new << 4 } else { new };
         // SAFETY: invariant "Sole region": as above.
         unsafe { p.write(marks & if upper { 15 } else { 0xF0 } | new) }
+        let unowned = &self.core.unowned;
+        unowned.set(unowned.get().wrapping_sub(1));
         true
     }
 
@@ -400,6 +446,9 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     pub fn forget_pending(&mut self) {
         while let Some(claimed) = self.next_claimed() {
             self.set_mark(self.core.geo.heap + claimed.from(), UNOWNED);
+            if !planted!("pmem-tx/forgotten-block-not-counted") {
+                self.core.unowned.set(self.core.unowned.get() + 1);
+            }
         }
         self.low = usize::MAX;
     }
@@ -426,10 +475,21 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Finds them by their marks, not by the chain, which other contexts change meanwhile.
     ///
     /// **Power loss**: the next walk frees the others. **Cost**: one store a block, each in a
-    /// section where contexts preempt each other; a load of all words of marks.
-    #[inline(never)]
+    /// section where contexts preempt each other; a load of all words of marks, if there is one.
     pub fn reclaim(&mut self) -> usize {
+        let n = match self.core.unowned.get() {
+            0 => 0,
+            _ => self.reclaim_unowned(),
+        };
+        self.core.fence();
+        n
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reclaim_unowned(&mut self) -> usize {
         let core = self.core;
+        core.unowned.set(0);
         let (mut n, mut from) = (0, 0);
         while let Some((word, mut found)) = self.find(from, unowned) {
             let mut header = self.header_of(word);
@@ -451,7 +511,6 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             from = word + size_of::<Marks>();
         }
-        core.fence();
         n
     }
 

@@ -27,7 +27,8 @@ pub struct Summary {
     /// [`Explore::preemptions`](crate::Explore::preemptions).
     pub schedules: u64,
     /// Not the whole campaign: the environment selected a shard, a quick look, less depth or a
-    /// replay, or the test runs under Miri. A test must then not expect certain counts.
+    /// replay, or the test runs under Miri, or takes
+    /// [one in so many](crate::Explore::one_in) states. A test must then not expect certain counts.
     pub partial: bool,
 }
 

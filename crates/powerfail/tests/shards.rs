@@ -65,6 +65,22 @@ fn counts_many() {
 
 #[test]
 #[ignore = "run by others"]
+fn counts_one_in_three() {
+    let s = explore(
+        Mapped::<InOrder32>::new(128),
+        |nv, w: &World<(u32, u32)>| many(&|at, v| unsafe { nv.store(at, v) }, w),
+    )
+    .name("counts_one_in_three")
+    .depth(3)
+    .one_in(3)
+    .run();
+    let all = std::env::var("POWERFAIL_SAMPLE").is_ok_and(|s| s == "all");
+    let part = std::env::var_os("POWERFAIL_SHARD").is_some();
+    assert_eq!(s.partial, !all || part, "{s:?}");
+}
+
+#[test]
+#[ignore = "run by others"]
 fn counts_shallow() {
     let s = explore(Mapped::<InOrder32>::new(64), counter)
         .name("counts_shallow")
@@ -254,6 +270,24 @@ fn a_sample_differs_from_run_to_run_and_all_states_can_be_booted() {
     let one = failed("1");
     assert_eq!(one, failed("1"));
     assert_ne!(one, failed("77"));
+}
+
+/// So many runs boot all states, each of them once; and so do the shards of these runs.
+#[test]
+fn one_in_so_many_states_is_another_one_in_each_run() {
+    let name = "counts_one_in_three";
+    let run = |env: &[(&str, &str)]| stats(name, env, true);
+    let whole = run(&[("POWERFAIL_SAMPLE", "all")]);
+    assert_eq!(whole, stats("counts_many", &[], true));
+    let runs = ["7", "8", "9"].map(|i| run(&[("POWERFAIL_SAMPLE", i)]));
+    let sum = [0, 1, 2].map(|k| runs.iter().map(|r| r[k]).sum::<u64>());
+    assert_eq!(sum, whole, "{runs:?}");
+    assert!(runs.iter().all(|r| r[1] > whole[1] / 5), "{runs:?}");
+    assert_eq!(run(&[]), run(&[("POWERFAIL_SAMPLE", "9")]));
+    let shards =
+        ["1/2", "2/2"].map(|shard| run(&[("POWERFAIL_SAMPLE", "8"), ("POWERFAIL_SHARD", shard)]));
+    let sum = [0, 1, 2].map(|k| shards.iter().map(|s| s[k]).sum::<u64>());
+    assert_eq!(sum, runs[1], "{shards:?}");
 }
 
 #[test]

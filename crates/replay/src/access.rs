@@ -11,11 +11,20 @@ use pmem_tx::{Context, Error, OpenError, Pool, Width};
 /// share; and by [`Mirrored`](crate::Mirrored), which saves what the runtime commits.
 ///
 /// # Safety
-/// The context is that of the runtime's own root, and its numbers are those of its table.
+/// The context is that of the runtime's own root, and its numbers are those of its table. An
+/// [`Untyped`](PoolAccess::Untyped) has the layout of this type, and any value of it is one of this
+/// type.
 pub unsafe trait PoolAccess<R: Persist, M: Model>
 where
     M::Unit: Width,
 {
+    /// The same access for code that does not use the root. A program with several types of roots
+    /// contains such code once.
+    #[doc(hidden)]
+    type Untyped: PoolAccess<Self::AnyRoot, M>;
+    /// The root of [`Untyped`](PoolAccess::Untyped).
+    #[doc(hidden)]
+    type AnyRoot: Persist;
     /// The context of the runtime's steps.
     #[doc(hidden)]
     fn context(&mut self) -> Context<'_, R, M>;
@@ -116,6 +125,9 @@ unsafe impl<R: Persist, M: Model> PoolAccess<R, M> for Pool<'_, R, M>
 where
     M::Unit: Width,
 {
+    // A program has one such runtime.
+    type Untyped = Self;
+    type AnyRoot = R;
     #[inline(always)]
     fn context(&mut self) -> Context<'_, R, M> {
         Pool::context(self)

@@ -283,7 +283,7 @@ where
         let mut l = Loop::new(id, ENDLESS);
         self.iterate(&mut l, 0, body).await?;
         // The record says that an endless loop has ended: it belongs to another loop.
-        Err(self.diverged(Mismatch::Kind))
+        Err(self.untyped().diverged(Mismatch::Kind))
     }
 
     async fn iterate<F>(&mut self, l: &mut Loop, first: u32, body: F) -> Result<(), Error>
@@ -297,7 +297,7 @@ where
                  drivers from `rt.env()` or `rt.input_async`, and keep data in persistent objects"
             )
         }
-        self.enter_loop(l)?;
+        self.untyped().enter_loop(l)?;
         while l.running {
             let mut inside = LoopGuard {
                 rt: self,
@@ -308,7 +308,7 @@ where
                 inside.reason = Error::LoopInterrupted;
                 return r;
             }
-            let ended = inside.rt.end_iteration(l);
+            let ended = inside.rt.untyped().end_iteration(l);
             if let Some(Err(e)) = ended {
                 core::mem::forget(inside);
                 return Err(e);

@@ -627,7 +627,7 @@ where
         };
         let r = match (r, kept_result.result.into_inner()) {
             (Ok(()), Some(o)) => {
-                self.advance_outlined(kept_result.end.get());
+                self.untyped().advance_outlined(kept_result.end.get());
                 Ok(o)
             }
             (Ok(()), None) => self.recorded_result::<A, O>(&args),
@@ -666,7 +666,7 @@ where
     {
         let shape = const { &CallSignature::<A, O, M>::SHAPE };
         let header = Table::<M>::header(shape.header, job.id);
-        let mut r = self.begin(shape.min_bytes);
+        let mut r = self.untyped().begin(shape.min_bytes);
         if r.is_ok() {
             let Cursor { at, payload, .. } = self.cursor;
             if planted!("nv-replay/header-before-result") {
@@ -695,11 +695,11 @@ where
                 early.map(|a| a(table, queue, seq, Some((&mut self.env, &mut self.sent))));
             }
             r = match join {
-                None => self.commit(end, header),
+                None => self.untyped().commit(end, header),
                 Some(join) => self.commit_joined(end, header, join),
             };
         }
-        r.or_else(|e| self.not_executed(job.id, shape, e))
+        r.or_else(|e| self.untyped().not_executed(job.id, shape, e))
     }
 
     /// Begins the transaction of a record that takes at least `min_bytes` with its header.
@@ -840,7 +840,7 @@ where
         if !P::OUTPUT_WAITS && !planted!("nv-replay/saved-after-output") {
             self.save_for_output()?;
         }
-        self.send_messages(seq, action);
+        self.untyped().send_messages(seq, action);
         if planted!("nv-replay/saved-after-output") {
             self.save_for_output()?;
         }
@@ -1065,7 +1065,7 @@ where
             args.owned(&mut |given| same &= taken.next() == Some(given));
         }
         if !same && !planted!("nv-replay/handles-not-compared") {
-            return Err(self.diverged(Mismatch::Handles));
+            return Err(self.untyped().diverged(Mismatch::Handles));
         }
         let content = content
             .get(recorded * Table::<M>::UNIT..)
@@ -1093,10 +1093,10 @@ where
         });
         match o {
             Some(o) => {
-                self.advance_outlined(h.end);
+                self.untyped().advance_outlined(h.end);
                 Ok(o)
             }
-            None => Err(self.diverged(Mismatch::Result)),
+            None => Err(self.untyped().diverged(Mismatch::Result)),
         }
     }
 
@@ -1113,7 +1113,7 @@ where
         f.at -= Table::<M>::UNIT;
         f.payload = payload;
         if f.at == f.end || planted!("nv-replay/live-one-record-early") {
-            self.check_live();
+            self.untyped().check_live();
         }
     }
 }

@@ -181,7 +181,7 @@ where
             loop_args_hash(&args, range.start, range.end),
         );
         let mut l = Loop::new(id, range.end - range.start);
-        rt(of).enter_loop(&mut l)?;
+        rt(of).untyped().enter_loop(&mut l)?;
         if !l.running {
             return Ok(());
         }
@@ -192,11 +192,11 @@ where
             let shared = unsafe { args.share() };
             let inside = Inside {
                 of,
-                left: |of| rt(of).left_iteration(),
+                left: |of| rt(of).untyped().left_iteration(),
             };
             body(inside.of, range.start.wrapping_add(l.iteration), shared)?;
             core::mem::forget(inside);
-            if let Some(r) = rt(of).end_iteration(&mut l) {
+            if let Some(r) = rt(of).untyped().end_iteration(&mut l) {
                 return r;
             }
         }
@@ -215,24 +215,24 @@ where
             loop_args_hash(&args, 0, 0),
         );
         let mut l = Loop::new(id, ENDLESS);
-        rt(of).enter_loop(&mut l)?;
+        rt(of).untyped().enter_loop(&mut l)?;
         while l.running {
             // SAFETY: invariant "Sole owner": the loan ends when the body returns. Until then
             // `args` is not used.
             let shared = unsafe { args.share() };
             let inside = Inside {
                 of,
-                left: |of| rt(of).left_iteration(),
+                left: |of| rt(of).untyped().left_iteration(),
             };
             body(inside.of, l.iteration, shared)?;
             core::mem::forget(inside);
-            if let Some(r) = rt(of).end_iteration(&mut l) {
+            if let Some(r) = rt(of).untyped().end_iteration(&mut l) {
                 r?;
                 break;
             }
         }
         // The record says that an endless loop has ended: it belongs to another loop.
-        Err(rt(of).diverged(Mismatch::Kind))
+        Err(rt(of).untyped().diverged(Mismatch::Kind))
     }
 
     /// Stops the runtime: its iteration was left by an error, or unwound.
@@ -459,7 +459,7 @@ where
 {
     fn drop(&mut self) {
         if !planted!("nv-replay/left-iteration-goes-on") {
-            self.rt.stop(self.reason)
+            self.rt.untyped().stop(self.reason)
         }
     }
 }

@@ -71,7 +71,7 @@ fn inspect_threads<'m, M: Model>(
 ) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
     for n in 0..tables.count {
         visit(TableItem::Thread { thread: n as u8 });
-        let found = tables.table(n).scan(&mut record_visitor(visit));
+        let found = tables.table(n).visit_records(record_visitor(visit));
         match found {
             Ok(found) => visit(end::<M>(&found)),
             Err(damage) => {

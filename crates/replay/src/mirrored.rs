@@ -60,12 +60,16 @@ pub type AsyncMirroredReplay<'m, R, S, M = InOrder32, E = AnyOutlet<'m>> =
     Replay<'m, R, M, E, AsyncMirrored<Pool<'m, R, M>, S>>;
 
 /// A runtime's pool in a region that a saver `S` keeps on a medium.
+#[repr(transparent)]
 pub struct Mirrored<P, S: Save>(Parts<P, S, S::Error>);
 
 /// A runtime's pool in a region that a saver `S` keeps on a medium with an async driver.
 #[cfg(feature = "async")]
+#[repr(transparent)]
 pub struct AsyncMirrored<P, S: AsyncSave>(Parts<P, S, S::Error>);
 
+// Of one layout for all pools of one layout.
+#[repr(C)]
 pub(crate) struct Parts<P, S, F> {
     pool: P,
     saver: S,
@@ -194,11 +198,13 @@ macro_rules! pool_methods {
     };
 }
 
-// SAFETY: the context and the numbers are those of the pool inside.
+// SAFETY: the context and the numbers are those of the pool inside, and only that has a root.
 unsafe impl<R: Persist, M: Model, P: PoolAccess<R, M>, S: Save> PoolAccess<R, M> for Mirrored<P, S>
 where
     M::Unit: Width,
 {
+    type Untyped = Mirrored<P::Untyped, S>;
+    type AnyRoot = P::AnyRoot;
     pool_methods!();
     fn committed(&mut self) -> Result<(), Error> {
         let (saver, mut owner, failure) = self.0.split();
@@ -210,13 +216,15 @@ where
     }
 }
 
-// SAFETY: the context and the numbers are those of the pool inside.
+// SAFETY: the context and the numbers are those of the pool inside, and only that has a root.
 #[cfg(feature = "async")]
 unsafe impl<R: Persist, M: Model, P: PoolAccess<R, M>, S: AsyncSave> PoolAccess<R, M>
     for AsyncMirrored<P, S>
 where
     M::Unit: Width,
 {
+    type Untyped = AsyncMirrored<P::Untyped, S>;
+    type AnyRoot = P::AnyRoot;
     pool_methods!();
     const OUTPUT_WAITS: bool = true;
     fn committed(&mut self) -> Result<(), Error> {

@@ -142,6 +142,10 @@ pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>, P = Pool<'m,
     pub(crate) _root: PhantomData<fn(R) -> R>,
 }
 
+/// A runtime for code that does not use its root: see [`Replay::untyped`].
+pub(crate) type Untyped<'m, R, M, E, P> =
+    Replay<'m, <P as PoolAccess<R, M>>::AnyRoot, M, E, <P as PoolAccess<R, M>>::Untyped>;
+
 // SAFETY: invariant "In one thread": the bound never holds. The automatic `Send` stays: the region
 // and the pool may move to another thread, and a runtime does if its environment may.
 unsafe impl<R: Persist, M, E, P> Sync for Replay<'_, R, M, E, P> where Self: InOneThread {}
@@ -229,6 +233,16 @@ impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, 
 where
     M::Unit: Width,
 {
+    /// The same runtime, for what does not use its root: a program whose threads have roots of
+    /// several types contains what is called on it once.
+    #[inline(always)]
+    pub(crate) fn untyped(&mut self) -> &mut Untyped<'m, R, M, E, P> {
+        const { assert!(size_of::<Self>() == size_of::<Untyped<'m, R, M, E, P>>()) };
+        // SAFETY: invariant "Roots are types only": the fields are laid out in their order, and
+        // only the pool's access has another type, of the same layout.
+        unsafe { &mut *(&raw mut *self).cast() }
+    }
+
     /// The program's environment, between two calls: its drivers, to switch something or to wait.
     ///
     /// What is done here is done again in each boot until the program has passed all records. To
@@ -314,7 +328,7 @@ where
                     superblock::begin(&mut table.region, &sb);
                     table.format(version);
                 }
-                let found = (table.scan(&mut |_, _| {})).map_err(OpenError::Damaged)?;
+                let found = (table.scan()).map_err(OpenError::Damaged)?;
                 let keep = table.records_to_keep(&found, version, update, start_over)?;
                 Ok::<_, OpenError>((move |_| found.committed, (found, keep)))
             };
@@ -414,19 +428,6 @@ where
             return Ok(());
         }
         self.pool.restarted().map_err(OpenError::Pool)
-    }
-
-    /// Like [`restart`](Self::restart), where the runtime is made.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn restarted(
-        mut self,
-        n: u16,
-        found: &ScanResult,
-        version: u16,
-    ) -> Result<Self, OpenError> {
-        self.restart(n, found, version)?;
-        Ok(self)
     }
 
     /// Copies the first `n` records to the other area and begins a new run of the program behind
@@ -673,6 +674,33 @@ pub(crate) struct ScanResult {
     pub run: State,
 }
 
+/// What a scan has found, in short: with it the same life finds it again without the headers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownScan {
+    /// How many records count. A table has fewer units than 2^16.
+    records: u16,
+    /// The number of the last committed transaction, of 16 bits at most.
+    pub committed: u16,
+}
+
+impl KnownScan {
+    /// A table that was not scanned.
+    pub const NONE: Self = KnownScan {
+        records: 0,
+        committed: 0,
+    };
+}
+
+impl ScanResult {
+    /// The same in short.
+    pub fn known<M: Model>(&self) -> KnownScan {
+        KnownScan {
+            records: ((self.cursor.at - self.cursor.end) / Table::<M>::UNIT) as u16,
+            committed: self.committed as u16,
+        }
+    }
+}
+
 /// Called with each record.
 pub(crate) type RecordVisitor<'a, 'm, M> = dyn FnMut(&Table<'m, M>, &RecordView) + 'a;
 
@@ -791,7 +819,7 @@ pub(crate) fn scan_region<'m, M: Model>(
         Err(error) => return Err(OpenFailure { error, region }),
     };
     let mut table = Table::new(region, geo);
-    match table.scan(visit) {
+    match table.visit_records(visit) {
         Ok(found) => Ok((Some(found), table.region)),
         Err(damage) => Err(OpenFailure {
             error: OpenError::Damaged(damage),
@@ -848,7 +876,7 @@ impl<'m, M: Model> Table<'m, M> {
     pub fn records_before_loop(&mut self) -> u16 {
         let (mut n, mut inside) = (0, false);
         // Cannot fail: the same table was scanned at open.
-        let _ = self.scan(&mut |table, head| {
+        let _ = self.visit_records(|table, head| {
             inside |= table.running_state(head).is_some();
             n += u16::from(!inside);
         });
@@ -878,11 +906,32 @@ impl<'m, M: Model> Table<'m, M> {
         state.filter(|s| !s.done)
     }
 
-    /// Finds the records that count, and calls `visit` with each.
+    /// What the scan found that is `known`: nobody has changed the table since.
+    pub fn found(&mut self, known: KnownScan) -> ScanResult {
+        let run = self.state(self.geo.run_state());
+        self.area_end = self.geo.area_end(run.second::<M>());
+        let mut cursor = self.empty_area(self.area_end);
+        cursor.end = cursor.at - usize::from(known.records) * Self::UNIT;
+        ScanResult {
+            cursor,
+            committed: known.committed.into(),
+            run,
+        }
+    }
+
+    /// Finds the records that count.
     ///
     /// **Cost**: reads their headers. **Errors**: a state that no power cut leaves.
+    pub fn scan(&mut self) -> Result<ScanResult, Damage> {
+        self.visit_records(|_, _| {})
+    }
+
+    /// The same, and calls `visit` with each.
     #[inline(always)]
-    pub fn scan(&mut self, visit: &mut RecordVisitor<'_, 'm, M>) -> Result<ScanResult, Damage> {
+    pub fn visit_records(
+        &mut self,
+        mut visit: impl FnMut(&Table<'m, M>, &RecordView),
+    ) -> Result<ScanResult, Damage> {
         let run = self.state(self.geo.run_state());
         if run.seq == 0 {
             return Err(Damage::Start);

@@ -193,7 +193,7 @@ where
         let call = step_loop_hash::<A>(kind::ENDLESS_STEP, name);
         self.step_loop(call, ALWAYS, args, &(), || (), body, no_join())?;
         // The record says that an endless loop has ended: it belongs to another loop.
-        Err(self.diverged(Mismatch::Kind))
+        Err(self.untyped().diverged(Mismatch::Kind))
     }
 
     #[inline(always)]
@@ -227,7 +227,7 @@ where
         let join = Some(joins(|c| attempt.join(c)));
         self.step_loop(call, ALWAYS, args, token, || attempt.begin(), body, join)?;
         // The record says that an endless loop has ended: it belongs to another loop.
-        Err(self.diverged(Mismatch::Kind))
+        Err(self.untyped().diverged(Mismatch::Kind))
     }
 }
 
@@ -265,7 +265,7 @@ where
         }
         let id = Table::<M>::id(call, step_loop_args_hash(&args, start, end));
         let mut l = Loop::new(id, end.wrapping_sub(start));
-        self.enter_step_loop(&mut l)?;
+        self.untyped().enter_step_loop(&mut l)?;
         if !l.running {
             return Ok(());
         }
@@ -299,7 +299,7 @@ where
             }
             l.pass::<M>();
             let r = match &mut join {
-                None => rt.commit_turn(&l),
+                None => rt.untyped().commit_turn(&l),
                 Some(join) => rt.commit_turn_joined(&l, join),
             };
             if r.is_err() && planted!("nv-replay/failed-turn-goes-on") {

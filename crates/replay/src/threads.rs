@@ -74,7 +74,7 @@ use crate::error::{ConfigItem, Damage, Error, OpenError, OpenFailure};
 #[cfg(feature = "async")]
 use crate::mirrored::AsyncMirrored;
 use crate::mirrored::Mirrored;
-use crate::open::{self, Options, Replay, ScanResult};
+use crate::open::{self, KnownScan, Options, Replay, ScanResult};
 use crate::outbox::{AnyOutlet, Outlet, Queue};
 use crate::signature::Twins;
 use crate::table::{
@@ -138,14 +138,23 @@ use pmem_tx::{
 /// ```
 pub struct Threads<'m, T: Roots, M = InOrder32> {
     pool: Pool<'m, T, M>,
+    tables: AllTables<'m, M>,
+    shared: bool,
+}
+
+/// The tables of all threads, and what the threads know of each other.
+pub(crate) struct AllTables<'m, M> {
     /// All of the region. Used here for the superblock only, and by each thread for its table.
     region: Region<'m, M>,
     geo: Geometry,
-    /// A bit for each table with records, as the open has found them.
-    with_records: u8,
-    /// The number of tables with records that their threads have not passed.
+    count: usize,
+    /// The session number of the first thread.
+    session: u32,
+    /// The number of tables with records that their threads have not passed. Changes in sections.
     replaying: Cell<u8>,
-    shared: bool,
+    /// What the open has found in the tables, and a bit for each that has records.
+    scans: [KnownScan; MAX_CONTEXTS],
+    with_records: u8,
 }
 
 /// The runtime of one thread: a [`Replay`] whose pool others share.
@@ -166,14 +175,23 @@ pub type AsyncMirroredThread<'c, R, S, M = InOrder32, E = AnyOutlet<'c>> =
 /// A place whose thread was never opened is reserved: it has no records, and the root that the
 /// format gave it. It waits until the program adds a thread.
 pub struct Place<'c, R, M = InOrder32> {
-    table: Table<'c, M>,
-    member: Member<'c, R, M>,
-    /// Bytes of the threads' region before the pool, and in all.
-    before_pool: usize,
-    len: usize,
+    // Small, because a program moves it to its thread.
+    all: &'c AllTables<'c, M>,
+    context: Context<'c, R, M>,
+    /// What the open has found in the table, which only this place changes.
+    scan: KnownScan,
+    n: u8,
+    /// The table is one of those with records that their threads have not passed.
+    counted: bool,
 }
 
+// SAFETY: invariant "Shared in sections": the context may be sent; of the tables, `replaying` is
+// used in sections only, and the rest does not change.
+unsafe impl<R, M: Model, S: Section> Send for Place<'_, R, Preempted<M, S>> {}
+
 /// The part of a shared pool that belongs to a [`Thread`].
+// Of one layout, whatever the root.
+#[repr(C)]
 pub struct Member<'c, R, M = InOrder32> {
     context: Context<'c, R, M>,
     session: u32,
@@ -188,11 +206,14 @@ pub struct Member<'c, R, M = InOrder32> {
 unsafe impl<R, M: Model, S: Section> Send for Member<'_, R, Preempted<M, S>> {}
 
 // SAFETY: invariant "A table for each thread": the context is that of the place, and the numbers
-// of its transactions are those of the table beside it.
-unsafe impl<R: Persist, M: Model> PoolAccess<R, M> for Member<'_, R, M>
+// of its transactions are those of the table beside it. Contexts of all roots have one layout, and
+// a member of no root is one of any.
+unsafe impl<'c, R: Persist, M: Model> PoolAccess<R, M> for Member<'c, R, M>
 where
     M::Unit: Width,
 {
+    type Untyped = Member<'c, (), M>;
+    type AnyRoot = ();
     #[inline(always)]
     fn context(&mut self) -> Context<'_, R, M> {
         self.context.reborrow()
@@ -253,7 +274,7 @@ pub trait PlacesOf: ContextsOf {
     #[allow(private_interfaces)]
     fn places<'c, M: Model>(
         contexts: Self::Each<'c, M>,
-        parts: &Parts<'c, '_, M>,
+        all: &'c AllTables<'c, M>,
     ) -> Self::Places<'c, M>;
 }
 
@@ -261,35 +282,24 @@ pub trait PlacesOf: ContextsOf {
 pub trait ThreadRoots: Roots {}
 impl<S: SharedRoots, C: PlacesOf> ThreadRoots for Sharing<S, C> {}
 
-/// What places are made from.
-pub(crate) struct Parts<'c, 't, M> {
-    region: &'t Region<'c, M>,
-    geo: Geometry,
-    tables: usize,
-    /// The session number of the first thread.
-    session: u32,
-    replaying: &'c Cell<u8>,
-    /// A bit for each table with records.
-    with_records: u8,
-}
-
-impl<'c, M: Model> Parts<'c, '_, M> {
-    fn place<R>(&self, n: usize, context: Context<'c, R, M>) -> Place<'c, R, M> {
-        let mut session = self.session + n as u32;
-        if planted!("nv-replay/threads-share-a-session") {
-            session = self.session;
+impl<M: Model> AllTables<'_, M> {
+    fn place<'c, R>(&'c self, n: u8, context: Context<'c, R, M>) -> Place<'c, R, M> {
+        let mut of = usize::from(n);
+        if planted!("nv-replay/place-knows-another-table") {
+            of = 0;
         }
         Place {
-            table: table_of(self.region, &self.geo, n),
-            member: Member {
-                context,
-                session,
-                replaying: self.replaying,
-                counted: self.with_records >> n & 1 != 0,
-            },
-            before_pool: stride(&self.geo) * self.tables,
-            len: self.region.len(),
+            all: self,
+            context,
+            scan: self.scans.get(of).copied().unwrap_or(KnownScan::NONE),
+            n,
+            counted: self.with_records >> n & 1 != 0,
         }
+    }
+
+    /// Bytes of the region before the pool.
+    fn before_pool(&self) -> usize {
+        stride(&self.geo) * self.count
     }
 }
 
@@ -300,9 +310,9 @@ macro_rules! places {
             #[allow(private_interfaces)]
             fn places<'c, Md: Model>(
                 contexts: Self::Each<'c, Md>,
-                parts: &Parts<'c, '_, Md>,
+                all: &'c AllTables<'c, Md>,
             ) -> Self::Places<'c, Md> {
-                ($(parts.place($i, contexts.$i),)+)
+                ($(all.place($i, contexts.$i),)+)
             }
         }
     )*};
@@ -358,7 +368,7 @@ fn finish_migration<M: Model>(
     let number = sb.params[param::MIGRATED];
     // Nothing is written before all is checked.
     for n in 0..tables {
-        let found = table_of(region, geo, n).scan(&mut |_, _| {});
+        let found = table_of(region, geo, n).scan();
         let committed = found.map_err(OpenError::Damaged)?.committed;
         let follows = committed == number || geo.next(committed) == number;
         if n == 0 && !follows {
@@ -367,7 +377,7 @@ fn finish_migration<M: Model>(
     }
     for n in 0..tables {
         let mut table = table_of(region, geo, n);
-        let found = table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let found = table.scan().map_err(OpenError::Damaged)?;
         let mut last = found.committed;
         if n == 0 && !planted!("nv-replay/migration-keeps-the-number") {
             last = number;
@@ -393,15 +403,15 @@ fn finish_migration<M: Model>(
 
 /// What the scan of all tables has found.
 struct Numbers {
-    /// The number of each thread's last commit; 0 for a blank region.
-    committed: [u32; MAX_CONTEXTS],
+    /// What was found in each; nothing in a blank region.
+    scans: [KnownScan; MAX_CONTEXTS],
     /// A bit for each table with records.
     with_records: u8,
 }
 
 impl Numbers {
     const NONE: Self = Numbers {
-        committed: [0; MAX_CONTEXTS],
+        scans: [KnownScan::NONE; MAX_CONTEXTS],
         with_records: 0,
     };
 
@@ -412,20 +422,25 @@ impl Numbers {
         tables: usize,
     ) -> Result<(), OpenError> {
         self.with_records = 0;
-        for (n, number) in self.committed.iter_mut().enumerate().take(tables) {
-            let found = table_of(region, geo, n).scan(&mut |_, _| {});
-            let ScanResult {
-                cursor, committed, ..
-            } = found.map_err(OpenError::Damaged)?;
-            *number = committed;
-            if cursor.at != cursor.end || planted!("nv-replay/reserved-place-holds-reclaim-up") {
+        for (n, known) in self.scans.iter_mut().enumerate().take(tables) {
+            let found = table_of(region, geo, n).scan();
+            let found = found.map_err(OpenError::Damaged)?;
+            *known = found.known::<M>();
+            let some = found.cursor.at != found.cursor.end;
+            if some || planted!("nv-replay/reserved-place-holds-reclaim-up") {
                 self.with_records |= 1 << n;
             }
         }
         if planted!("nv-replay/numbers-of-other-threads") {
-            self.committed.swap(0, 1);
+            let [a, b, ..] = &mut self.scans;
+            core::mem::swap(&mut a.committed, &mut b.committed);
         }
         Ok(())
+    }
+
+    /// The number of each thread's last commit; 0 for a blank region.
+    fn committed(&self) -> [u32; MAX_CONTEXTS] {
+        self.scans.map(|s| s.committed.into())
     }
 }
 
@@ -445,8 +460,8 @@ where
 {
     /// The sequence number of each thread's last committed transaction; 0 for a blank region, and
     /// for threads that there are not.
-    pub fn committed(&self) -> &[u32; MAX_CONTEXTS] {
-        &self.numbers.committed
+    pub fn committed(&self) -> [u32; MAX_CONTEXTS] {
+        self.numbers.committed()
     }
 
     /// Opens the region: the second half of [`Threads::open`], with its **Power loss**, **Cost**
@@ -471,6 +486,41 @@ where
         self,
         place: &'p mut MaybeUninit<Threads<'m, T, M>>,
         init: F,
+    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
+    {
+        self.open_by(place, init, finish_migration)
+    }
+
+    /// Like [`Scanned::open_in`], for regions that are never migrated. **Errors**: as there;
+    /// [`OpenError::Damaged`] for a region whose migration is not finished.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn open_unmigrated_in<'p, F>(
+        self,
+        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
+        init: F,
+    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
+    {
+        self.open_by(place, init, |_, _, _, _| {
+            Err(OpenError::Damaged(Damage::Superblock))
+        })
+    }
+
+    #[inline(always)]
+    fn open_by<'p, F>(
+        self,
+        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
+        init: F,
+        finish_migration: impl FnOnce(
+            &mut Region<'_, M>,
+            &Geometry,
+            usize,
+            &mut Superblock,
+        ) -> Result<(), OpenError>,
     ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
     where
         F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
@@ -514,8 +564,9 @@ where
             if blank || migrated {
                 numbers.read(&region, &geo, tables)?;
             }
-            let committed = numbers.committed;
-            Ok::<_, OpenError>((move |n: usize| committed.get(n).copied().unwrap_or(0), ()))
+            let scans = numbers.scans;
+            let committed = move |n| scans.get(n).map_or(0, |s: &KnownScan| s.committed.into());
+            Ok::<_, OpenError>((committed, ()))
         };
         let mounted =
             Pool::<T, M>::mount_embedded(pool, pool_region, &params, !blank, resolve, init);
@@ -532,10 +583,15 @@ where
         // SAFETY: invariant "Open in its place": inside `place`. `mount_embedded` has succeeded, so
         // the pool is whole; the other fields are written here.
         Ok(unsafe {
-            (&raw mut (*at).region).write(region);
-            (&raw mut (*at).geo).write(geo);
-            (&raw mut (*at).with_records).write(numbers.with_records);
-            (&raw mut (*at).replaying).write(Cell::new(0));
+            (&raw mut (*at).tables).write(AllTables {
+                region,
+                geo,
+                count: tables,
+                session: 0,
+                replaying: Cell::new(0),
+                scans: numbers.scans,
+                with_records: numbers.with_records,
+            });
             (&raw mut (*at).shared).write(false);
             place.assume_init_mut()
         })
@@ -642,7 +698,7 @@ where
         if thread >= Self::COUNT.tables {
             return Ok(0);
         }
-        let found = table_of(&self.region, &self.geo, thread).scan(&mut |_, _| {});
+        let found = table_of(&self.tables.region, &self.tables.geo, thread).scan();
         Ok(found.map_err(OpenError::Damaged)?.committed)
     }
 
@@ -729,7 +785,7 @@ where
     where
         G: for<'p> FnOnce(&Tx<'p, M>, T::Init<'p>) -> Result<New::Init<'p>, pmem_tx::Error>,
     {
-        let (region, geo) = (&mut self.region, &self.geo);
+        let (region, geo) = (&mut self.tables.region, &self.tables.geo);
         self.pool.change_roots::<New, G>(change, |seq| {
             let mine = table::superblock::<M>(&Config::SMALL, None, region.len(), 0);
             let superblock::State::Ready(mut sb) = superblock::probe(region, &mine) else {
@@ -758,7 +814,7 @@ where
     /// Closes the pool and returns the region. Writes nothing.
     pub fn close(self) -> Region<'m, M> {
         // Dropping the rest drops the pool, which has the other part of the region.
-        self.region
+        self.tables.region
     }
 }
 
@@ -783,8 +839,9 @@ where
         }
         self.shared = true;
         // No thread has run since the open.
-        let with_records = self.with_records;
-        self.replaying.set(with_records.count_ones() as u8);
+        let with_records = self.tables.with_records;
+        let replaying = with_records.count_ones() as u8;
+        self.tables.replaying.set(replaying);
         if with_records == 0 {
             self.pool.reclaim();
         }
@@ -793,15 +850,8 @@ where
             // The pool was just opened, so no transaction is open.
             OpenError::Pool(pmem_tx::OpenError::Sessions)
         })?;
-        let parts = Parts {
-            region: &self.region,
-            geo: self.geo,
-            tables: C::COUNT,
-            session,
-            replaying: &self.replaying,
-            with_records,
-        };
-        Ok((C::places(contexts, &parts), keys))
+        self.tables.session = session;
+        Ok((C::places(contexts, &self.tables), keys))
     }
 }
 
@@ -817,8 +867,8 @@ where
     /// of the other records has consumed a handle, because another thread may own its object by
     /// now. Other threads may run meanwhile.
     ///
-    /// **Power loss**: the next open sends the pending messages again. **Cost**: reads the headers
-    /// of the records that count. **Errors**: [`OpenError`]: those that concern the version and the
+    /// **Power loss**: the next open sends the pending messages again. **Cost**: reads
+    /// no record. **Errors**: [`OpenError`]: those that concern the version and the
     /// outbox; [`OpenError::Keep`] with [`Error::WrongPool`] for a consumed handle. The place is
     /// gone then, until the region is opened again.
     pub fn open(self, mut options: Options<'c>) -> Result<Thread<'c, R, M>, OpenError> {
@@ -833,22 +883,24 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<Thread<'c, R, M, E>, OpenError> {
-        let mut rt = self.prepare(options, env)?;
-        rt.check_live();
-        Ok(rt)
+        let mut at = MaybeUninit::uninit();
+        self.open_in(&mut at, options, env)?;
+        // SAFETY: invariant "Open in its place": `open_in` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 
-    /// [`Place::open_with`] without its last part, which is `Replay::check_live`: for a caller that
-    /// moves the runtime to where it stays. Until then nothing has borrowed it, so the compiler
-    /// makes it there at once.
+    /// Like [`Place::open_with`], but constructs the runtime in `at`: its caller moves nothing.
+    /// **Errors**: as there.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn prepare<E: Outlet>(
+    pub fn open_in<'p, E: Outlet>(
         self,
+        at: &'p mut MaybeUninit<Thread<'c, R, M, E>>,
         options: Options<'_>,
         env: E,
-    ) -> Result<Thread<'c, R, M, E>, OpenError> {
-        self.open_by(options, env, |member, _, _| member)
+    ) -> Result<&'p mut Thread<'c, R, M, E>, OpenError> {
+        self.open_by(at, options, env, |member, _, _| member)
     }
 
     /// Like [`Place::open_with`], for threads whose region lies in RAM and is kept on a medium: see
@@ -866,11 +918,13 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<MirroredThread<'c, R, S, M, E>, OpenError> {
-        let mut rt = self.open_by(options, env, |member, before, len| {
+        let mut at = MaybeUninit::uninit();
+        self.open_by(&mut at, options, env, |member, before, len| {
             Mirrored::new(member, saver, before, len)
         })?;
-        rt.check_live();
-        Ok(rt)
+        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 
     /// Like [`Place::open_mirrored`], for a medium with an async driver: see
@@ -883,11 +937,13 @@ where
         options: Options<'_>,
         env: E,
     ) -> Result<AsyncMirroredThread<'c, R, S, M, E>, OpenError> {
-        let mut rt = self.open_by(options, env, |member, before, len| {
+        let mut at = MaybeUninit::uninit();
+        self.open_by(&mut at, options, env, |member, before, len| {
             AsyncMirrored::new(member, saver, before, len)
         })?;
-        rt.check_live();
-        Ok(rt)
+        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 
     /// Drops the records of this place: its next run begins without them. Its root stays, and so do
@@ -897,52 +953,82 @@ where
     /// **Power loss**: all records, or none. **Cost**: two or three stores and a sequence number;
     /// none if there are no records. **Errors**: the table is damaged. The place is gone then,
     /// until the region is opened again.
-    pub fn start_over(mut self) -> Result<Self, OpenError> {
-        let found = self
-            .table
-            .scan(&mut |_, _| {})
-            .map_err(OpenError::Damaged)?;
+    pub fn start_over(self) -> Result<Self, OpenError> {
+        let found = self.table().found(self.scan);
         if found.cursor.at == found.cursor.end {
             return Ok(self);
         }
-        let (before_pool, len) = (self.before_pool, self.len);
+        let (all, n) = (self.all, self.n);
         let options = Options {
             version: found.run.version::<M>(),
             start_over: true,
             ..Options::default()
         };
         let nobody: AnyOutlet<'c> = None;
-        let rt = self.open_with(options, nobody)?;
+        let mut rt = self.open_with(options, nobody)?;
+        let found = rt.table.scan().map_err(OpenError::Damaged)?;
         Ok(Place {
-            table: rt.table,
-            member: rt.pool,
-            before_pool,
-            len,
+            all,
+            context: rt.pool.context,
+            scan: found.known::<M>(),
+            n,
+            counted: rt.pool.counted,
         })
     }
 
-    /// Opens with the pool that `access` makes of the member, the bytes of the region before its
-    /// pool, and those of all. The caller then calls [`Replay::check_live`].
+    /// The same place, for code that does not use its root. Threads of all roots have one layout:
+    /// a `&mut` to the thread of an untyped place may be cast to one of the place's own root.
+    #[doc(hidden)]
     #[inline(always)]
-    fn open_by<E: Outlet, P: PoolAccess<R, M>>(
+    pub fn untyped(self) -> Place<'c, (), M> {
+        Place {
+            all: self.all,
+            context: self.context.untyped(),
+            scan: self.scan,
+            n: self.n,
+            counted: self.counted,
+        }
+    }
+
+    fn table(&self) -> Table<'c, M> {
+        table_of(&self.all.region, &self.all.geo, self.n.into())
+    }
+
+    /// Opens in `at` with the pool that `access` makes of the member, the bytes of the region
+    /// before its pool, and those of all.
+    #[inline(always)]
+    fn open_by<'p, E: Outlet, P: PoolAccess<R, M>>(
         self,
+        at: &'p mut MaybeUninit<Replay<'c, R, M, E, P>>,
         options: Options<'_>,
         mut env: E,
         access: impl FnOnce(Member<'c, R, M>, usize, usize) -> P,
-    ) -> Result<Replay<'c, R, M, E, P>, OpenError> {
+    ) -> Result<&'p mut Replay<'c, R, M, E, P>, OpenError> {
+        let mut table = self.table();
         let Place {
-            mut table,
-            member,
-            before_pool,
-            len,
+            all,
+            context,
+            scan,
+            n,
+            counted,
         } = self;
+        let mut session = all.session + u32::from(n);
+        if planted!("nv-replay/threads-share-a-session") {
+            session = all.session;
+        }
+        let member = Member {
+            context,
+            session,
+            replaying: &all.replaying,
+            counted,
+        };
         let Options {
             version,
             update,
             start_over,
             ..
         } = options;
-        let found = table.scan(&mut |_, _| {}).map_err(OpenError::Damaged)?;
+        let found = table.found(scan);
         let mut keep = None;
         if found.cursor.at == found.cursor.end {
             table.begin_unused(&found, version);
@@ -955,7 +1041,7 @@ where
                 return Err(OpenError::Keep(Error::WrongPool));
             }
         }
-        let mut pool = access(member, before_pool, len);
+        let mut pool = access(member, all.before_pool(), all.region.len());
         let (mut sent, mut resend) = (0, None);
         if !planted!("nv-replay/thread-keeps-its-messages") {
             resend = table.send_pending(&mut pool, found.committed, &mut env, &mut sent)?;
@@ -963,7 +1049,7 @@ where
         if planted!("nv-replay/place-forgets-what-waits") {
             resend = None;
         }
-        let rt = Replay {
+        let rt = at.write(Replay {
             table,
             cursor: found.cursor,
             live: false,
@@ -977,13 +1063,18 @@ where
             queue: Queue::new(),
             resend,
             _root: PhantomData,
-        };
-        match keep {
-            // It ends with the fence of the run's start word. So the old records are gone for good
-            // before this thread, or another one that is the last to replay, frees their objects.
-            Some(n) => rt.restarted(n, &found, version),
-            None => Ok(rt),
+        });
+        // It ends with the fence of the run's start word. So the old records are gone for good
+        // before this thread, or another one that is the last to replay, frees their objects.
+        if let Some(n) = keep
+            && let Err(error) = rt.untyped().restart(n, &found, version)
+        {
+            // SAFETY: invariant "Open in its place": written above, and the caller does not use it.
+            unsafe { core::ptr::drop_in_place(rt) };
+            return Err(error);
         }
+        rt.untyped().check_live();
+        Ok(rt)
     }
 }
 
@@ -1001,10 +1092,7 @@ where
     /// none if there are no records. **Errors**: the table is damaged, or a number cannot be used.
     /// The thread has stopped then, or still has its records.
     pub fn start_over(&mut self) -> Result<(), OpenError> {
-        let found = self
-            .table
-            .scan(&mut |_, _| {})
-            .map_err(OpenError::Damaged)?;
+        let found = self.table.scan().map_err(OpenError::Damaged)?;
         self.cursor = found.cursor;
         self.no_room_error = Error::TableFull;
         self.divergence = None;
@@ -1123,7 +1211,7 @@ pub fn last_committed_of<M: Model>(
     if thread >= tables.count {
         return Ok((0, tables.region));
     }
-    match tables.table(thread).scan(&mut |_, _| {}) {
+    match tables.table(thread).scan() {
         Ok(found) => Ok((found.committed, tables.region)),
         Err(damage) => Err(OpenFailure {
             error: OpenError::Damaged(damage),

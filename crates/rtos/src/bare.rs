@@ -300,8 +300,20 @@ fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) ->
     unsafe {
         let at = stack.0.as_mut_ptr().cast::<u8>().add(N - length);
         at.cast::<F>().write(body);
-        let frame = at.cast::<usize>().sub(core_of::FRAME);
-        for (word, value) in core_of::frame(at as usize, begin::<F> as *const () as usize) {
+        registers(at, begin::<F> as *const () as usize)
+    }
+}
+
+/// Makes what the first switch takes below a body. Where that begins.
+///
+/// # Safety
+/// There is as much room below the body as a frame takes.
+#[inline(never)]
+unsafe fn registers(body: *mut u8, begin: usize) -> usize {
+    // SAFETY: invariant "One core": the caller's promise.
+    unsafe {
+        let frame = body.cast::<usize>().sub(core_of::FRAME);
+        for (word, value) in core_of::frame(body as usize, begin) {
             frame.add(word).write(value);
         }
         frame as usize

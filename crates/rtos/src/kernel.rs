@@ -21,6 +21,7 @@
 //! it. A cut before 4 loses the RAM. The next boot reverts the words with number n, and makes the
 //! RAM from all words.
 
+use crate::THREADS_MAX;
 use crate::error::{OpenError, code};
 use crate::locks::asks_for_holders;
 use crate::places::has_places;
@@ -28,7 +29,7 @@ use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::section::InSection;
-use crate::system::{Kind, ObjectSpec, System, fingerprint};
+use crate::system::{Kind, ObjectSpec, System, fingerprint, levels};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
 use core::mem::MaybeUninit;
@@ -75,6 +76,14 @@ enum Staged {
     /// A thread is ready that was not.
     Woke,
     Quiet,
+}
+
+/// What marks the words of a thread's step with this number.
+fn stamp(t: usize, number: u32) -> Stamp {
+    Stamp {
+        owner: t as u32,
+        sequence: number,
+    }
 }
 
 /// What a call inside a step fails with.
@@ -344,8 +353,9 @@ impl<S: System> State<'_, S> {
             return Ok(Some(slot));
         }
         let (_, objects, slots) = self.ram.parts();
-        let word = usize::from(word_of::<S>(object) + u16::from(slot));
-        if let (Some(o), Some(s)) = (objects.get_mut(usize::from(object)), slots.get(word)) {
+        if let Some(o) = objects.get_mut(usize::from(object))
+            && let Some(s) = slots.get(usize::from(o.word + u16::from(slot)))
+        {
             o.first = s.next;
         }
         Ok(Some(slot))
@@ -567,11 +577,26 @@ impl<S: System> State<'_, S> {
     /// Does what comes before the commit store of a thread's step: points 1 and 2.
     #[inline(never)]
     fn stage(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
+        let simple = !S::CONTROL.change && !const { has_places::<S>() };
+        let c = self.control(me);
+        if !simple || c.len != 1 || c.numbers <= 1 {
+            return self.stage_all(me, port, number);
+        }
+        // One operation, as most steps have, and no old word is due.
+        (c.len, c.numbers) = (0, c.numbers - 1);
+        if c.reads && self.store_read_time(me, port).is_err() {
+            return Staged::Refused(code::DAMAGED);
+        }
+        match self.apply_one(me, 0, number) {
+            0 => Staged::Quiet,
+            found => self.follow_one(me, number, found),
+        }
+    }
+
+    /// The same for any step.
+    #[inline(never)]
+    fn stage_all(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
         let me = me.min(S::THREADS.len() - 1);
-        let stamp = Stamp {
-            owner: me as u32,
-            sequence: number,
-        };
         if self.before_words(me, port).is_err() {
             return Staged::Refused(code::DAMAGED);
         }
@@ -581,41 +606,54 @@ impl<S: System> State<'_, S> {
         if const { has_places::<S>() } {
             self.gather_waiters(me);
         }
-        if self.apply(me, stamp) {
-            Staged::Woke
-        } else {
-            Staged::Quiet
-        }
+        self.apply(me, number)
     }
 
-    /// Changes the words and the states of a step's objects: point 2. Whether a thread was woken.
+    /// Changes the words and the states of a step's objects: point 2.
     #[inline(always)]
-    fn apply(&mut self, t: usize, stamp: Stamp) -> bool {
+    fn apply(&mut self, t: usize, number: u32) -> Staged {
         let len = core::mem::take(&mut self.control(t).len);
         let mut found = 0;
         for i in 0..usize::from(len) {
-            let Some(&operation) = self.control(t).operations.get(i) else {
-                break;
-            };
-            found |= self.apply_one(operation, stamp);
+            found |= self.apply_next(t, i, number);
         }
-        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), stamp);
+        self.follow(t, len, number, found)
+    }
+
+    /// What follows from a step's operations, when those who waited for its objects were found.
+    #[inline(always)]
+    fn follow(&mut self, t: usize, len: u8, number: u32, found: u16) -> Staged {
+        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), number);
         let waiters = found as u8;
         if waiters != 0 {
             woke |= self.wake_all(waiters);
         }
-        woke
+        if woke { Staged::Woke } else { Staged::Quiet }
     }
 
-    /// One of them: who waited for the object, and [`MORE`] if there is more to do. Not a part of
-    /// the loop: most steps have one operation, and then nothing need be kept beside it.
+    /// [`follow`](Self::follow) for a step of one operation.
     #[inline(never)]
-    fn apply_one(&mut self, operation: Operation, stamp: Stamp) -> u16 {
-        let Operation {
+    fn follow_one(&mut self, t: usize, number: u32, found: u16) -> Staged {
+        self.follow(t, 1, number, found)
+    }
+
+    /// [`apply_one`](Self::apply_one), for steps of several operations.
+    #[inline(never)]
+    fn apply_next(&mut self, t: usize, i: usize, number: u32) -> u16 {
+        self.apply_one(t, i, number)
+    }
+
+    /// One of them: who waited for the object, and [`MORE`] if there is more to do.
+    #[inline(always)]
+    fn apply_one(&mut self, t: usize, i: usize, number: u32) -> u16 {
+        let Some(&Operation {
             object,
             plus,
             minus,
-        } = operation;
+        }) = self.control(t).operations.get(i)
+        else {
+            return 0;
+        };
         let (_, objects, slots) = self.ram.parts();
         let Some(o) = objects.get_mut(usize::from(object)) else {
             return MORE;
@@ -653,14 +691,14 @@ impl<S: System> State<'_, S> {
             o.state = after;
         }
         // Refused only for a word that was damaged in this life, which the next open finds.
-        let _ = self.store.put(word, stamp, before, after);
+        let _ = self.store.put(word, stamp(t, number), before, after);
         found
     }
 
     /// The rest of it: operations on threads, and flags that were set again.
     #[cold]
     #[inline(never)]
-    fn apply_rest(&mut self, t: usize, len: usize, stamp: Stamp) -> bool {
+    fn apply_rest(&mut self, t: usize, len: usize, number: u32) -> bool {
         let mut woke = false;
         for i in 0..len {
             let Some(&o) = self.control(t).operations.get(i) else {
@@ -672,7 +710,7 @@ impl<S: System> State<'_, S> {
             if events {
                 self.keep_set(o.object, o.plus);
             } else if S::CONTROL.change && o.object & A_THREAD != 0 {
-                woke |= self.apply_to_thread(o, stamp);
+                woke |= self.apply_to_thread(o, stamp(t, number));
             }
         }
         woke
@@ -729,7 +767,7 @@ impl<S: System> State<'_, S> {
     fn load(&mut self) -> Result<(), TagError> {
         for (object, spec) in (0..).zip(S::OBJECTS) {
             if let Some(o) = self.object(object) {
-                (o.kind, o.word) = (spec.kind, spec.word);
+                o.begin(spec);
             }
             if spec.kind == Kind::Queue {
                 self.load_queue(object, spec)?;
@@ -759,21 +797,21 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
+    #[inline(never)]
     fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
+        let mut free = 0;
         for slot in 0..spec.words as u8 {
             let word = spec.word + u16::from(slot);
             let state = self.store.get(word)?;
-            check_state(word, state == 0 || state & FULL != 0)?;
-            let (_, objects, slots) = self.ram.parts();
-            if let (Some(o), Some(s)) = (
-                objects.get_mut(usize::from(object)),
-                slots.get_mut(usize::from(word)),
-            ) {
+            if state == 0 {
+                // As the slot is in the first RAM.
+                free |= 1 << (slot % 32);
+                continue;
+            }
+            check_state(word, state & FULL != 0)?;
+            let (_, _, slots) = self.ram.parts();
+            if let Some(s) = slots.get_mut(usize::from(word)) {
                 s.state = state;
-                if state & FULL == 0 {
-                    o.free |= 1 << (slot % 32);
-                    continue;
-                }
             }
             self.put_back(object, slot);
         }
@@ -785,6 +823,7 @@ impl<S: System> State<'_, S> {
             let s = slots.get(usize::from(spec.word) + usize::from(slot));
             s.map_or(0, |s| s.state % TICKETS)
         };
+        o.free = free;
         // As `may_send` finds it when no slot is reserved.
         let mut oldest = 0;
         if o.last != NO_SLOT && !planted!("nv-rtos/tickets-begin-anew") {
@@ -840,29 +879,38 @@ impl<'m, S: System> Kernel<'m, S> {
     pub(crate) const BYTES: usize = Superblock::BYTES
         + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
-    /// Opens the kernel's part of the region. `numbers` are those of the threads' last commits.
-    pub(crate) fn open(region: Region<'m, S::Model>, numbers: &[u32]) -> Result<Self, OpenError> {
-        let mut kernel = Self::recover(region, numbers)?;
-        kernel.load(numbers)?;
-        Ok(kernel)
-    }
-
-    /// The same, in `place`. Nothing borrows the kernel before it is there, so the compiler moves
-    /// nothing.
+    /// Opens the kernel's part of the region, in `place`. `numbers` are those of the threads' last
+    /// commits. Its fields are made there, so that a boot moves nothing.
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub(crate) fn open_in<'p>(
         place: &'p mut MaybeUninit<Self>,
         region: Region<'m, S::Model>,
         numbers: &[u32],
     ) -> Result<&'p mut Self, OpenError> {
-        let kernel = place.write(Self::recover(region, numbers)?);
+        let store = Self::recover(region, numbers)?;
+        let time = store.time()?;
+        // SAFETY: invariant "Open in its place": the one field of `place`, which is borrowed
+        // mutably, and all fields of that.
+        let kernel = unsafe {
+            let at = InSection::value_in(&raw mut (*place.as_mut_ptr()).state);
+            (&raw mut (*at).store).write(store);
+            (&raw mut (*at).ram).write(S::Ram::NEW);
+            (&raw mut (*at).schedule).write(Schedule::NEW);
+            (&raw mut (*at).base).write(time);
+            (&raw mut (*at).stored).write(time);
+            place.assume_init_mut()
+        };
         kernel.load(numbers)?;
         Ok(kernel)
     }
 
     /// Formats or recovers the kernel's words.
     #[inline(always)]
-    fn recover(mut region: Region<'m, S::Model>, numbers: &[u32]) -> Result<Self, OpenError> {
+    fn recover(
+        mut region: Region<'m, S::Model>,
+        numbers: &[u32],
+    ) -> Result<Store<'m, S>, OpenError> {
         let mut params = [0; 8];
         params[param::SEQ_BITS] = S::TABLE.seq_bits.into();
         params[param::WORDS] = tags::all::<S>().into();
@@ -875,7 +923,7 @@ impl<'m, S: System> Kernel<'m, S> {
         let mut mine = Superblock {
             kind: KIND,
             version: VERSION,
-            fingerprint: fingerprint::<S>(),
+            fingerprint: const { fingerprint::<S>() },
             params,
         };
         let blank = match superblock::probe_view(&region, &mine) {
@@ -908,32 +956,24 @@ impl<'m, S: System> Kernel<'m, S> {
             superblock::finish(&mut head, &mine);
         } else {
             let last: &[u32] = if planted!("nv-rtos/nothing-is-reverted") {
-                &[u32::MAX; crate::THREADS_MAX]
+                &[u32::MAX; THREADS_MAX]
             } else {
                 numbers
             };
             store = Store::recover(rest, last)?;
         }
-        let time = store.time()?;
-        Ok(Kernel {
-            state: InSection::new(State {
-                store,
-                ram: S::Ram::NEW,
-                schedule: Schedule::NEW,
-                base: time,
-                stored: time,
-            }),
-        })
+        Ok(store)
     }
 
     /// Makes the RAM from the words.
     fn load(&mut self, numbers: &[u32]) -> Result<(), TagError> {
         let state = self.state.get_mut();
         state.load()?;
-        for (t, spec) in S::THREADS.iter().enumerate() {
-            let lower = |p: u8| S::THREADS.iter().any(|s| s.priority == p);
+        let levels: &[u8] = const { &levels::<S>() };
+        for (t, level) in levels.iter().enumerate().take(S::THREADS.len()) {
             let c = state.control(t);
-            c.level = (0..spec.priority).filter(|p| lower(*p)).count() as u8;
+            c.begin();
+            c.level = *level;
             c.numbers = tags::max_unswept::<S>();
             state.load_thread(t)?;
             if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {
@@ -1251,6 +1291,8 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     }
 
     /// The thread has ended.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn end(&self, r: Result<(), Error>) {
         self.kernel.section(|s| {
             let c = s.control(self.me);
@@ -1269,6 +1311,10 @@ impl<S: System> Outlet for Sys<'_, '_, S> {
     fn live(&mut self) {
         // An error comes again from the first call on a damaged object.
         let _ = self.go_live();
+    }
+    /// A kernel has no outlet: a program links no code that sends messages.
+    fn discards(&self) -> bool {
+        true
     }
 }
 

@@ -4,7 +4,7 @@
 //! All of it is made at each boot, from the words on the medium and from the replay of the threads.
 //! While threads run, nobody reads an object's word: its state here is the one that counts.
 
-use crate::system::Kind;
+use crate::system::{Kind, ObjectSpec};
 use crate::{LOCKS_MAX, OPERATIONS_MAX};
 use nv_replay::Error;
 use nv_replay::nvmem::planted;
@@ -109,7 +109,20 @@ pub struct Control {
     pub ended: Option<Result<(), Error>>,
 }
 
+impl Object {
+    /// What the system says of it.
+    pub fn begin(&mut self, spec: &ObjectSpec) {
+        (self.kind, self.word) = (spec.kind, spec.word);
+        (self.first, self.last) = (NO_SLOT, NO_SLOT);
+    }
+}
+
 impl Control {
+    /// The thread has not ended, and waits for nothing.
+    pub fn begin(&mut self) {
+        (self.ended, self.waits_for) = (None, NOTHING);
+    }
+
     /// The operations of the running step.
     pub fn operations(&mut self) -> impl Iterator<Item = &mut Operation> {
         self.operations.iter_mut().take(self.len.into())
@@ -189,7 +202,9 @@ pub struct Mark {
 
 /// The parts of a [`Ram`]. Their lengths are constants of the system.
 pub trait Memory {
-    /// What it holds before the objects and threads are known.
+    /// What it holds before the objects and threads are known. All bytes are zeros, so that a
+    /// program has no copy of it among its constants: [`Control::begin`] and [`Object::begin`] make
+    /// the rest.
     const NEW: Self;
     /// The threads.
     fn threads(&self) -> &[Control];
@@ -219,36 +234,33 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             reads: false,
             len: 0,
             held: 0,
-            waits_for: NOTHING,
+            waits_for: 0,
             used: 0,
-            holds: [NOTHING; LOCKS_MAX],
+            holds: [0; LOCKS_MAX],
             operations: [Operation {
-                object: NOTHING,
+                object: 0,
                 plus: 0,
                 minus: 0,
             }; OPERATIONS_MAX],
             numbers: 0,
             unsettled: 0,
             until: 0,
-            ended: None,
+            ended: Some(Err(Error::Aborted(0))),
         }; T],
         levels: [Level { ready: 0, turn: 0 }; T],
         objects: [Object {
-            kind: Kind::Mutex,
+            kind: Kind::Semaphore,
             waiters: 0,
             state: 0,
             taken: 0,
             given: 0,
-            first: NO_SLOT,
-            last: NO_SLOT,
+            first: 0,
+            last: 0,
             sends: 0,
             word: 0,
             free: 0,
         }; O],
-        slots: [Slot {
-            state: 0,
-            next: NO_SLOT,
-        }; W],
+        slots: [Slot { state: 0, next: 0 }; W],
         marks: [Mark {
             state: 0,
             number: 0,

@@ -13,11 +13,17 @@ pub(crate) struct InSection<T> {
 }
 
 impl<T> InSection<T> {
-    pub fn new(value: T) -> Self {
-        InSection {
-            value: UnsafeCell::new(value),
+    /// Makes all but the value in `at`, and returns where the value is to be made.
+    ///
+    /// # Safety
+    /// `at` is valid for writes.
+    #[inline(always)]
+    pub unsafe fn value_in(at: *mut Self) -> *mut T {
+        // SAFETY: the caller's promise.
+        unsafe {
             #[cfg(debug_assertions)]
-            entered: core::cell::Cell::new(false),
+            (&raw mut (*at).entered).write(core::cell::Cell::new(false));
+            UnsafeCell::raw_get(&raw const (*at).value)
         }
     }
 

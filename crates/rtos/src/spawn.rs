@@ -33,12 +33,13 @@ use crate::ram::{A_BEGIN, A_THREAD, ABORTED, AN_END, FAILED, NOTHING, Operation}
 use crate::schedule::bit;
 use crate::system::{System, ThreadId};
 use crate::tags::MESSAGE_MAX;
-use crate::thread::Thread;
+use crate::thread::{Thread, open};
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use nv_replay::nvmem::cross::type_hash;
 use nv_replay::nvmem::tagged::Stamp;
 use nv_replay::nvmem::{Persist, Plain, planted};
-use nv_replay::{Error, Options, Place, pmem_tx};
+use nv_replay::{Error, Place, pmem_tx};
 
 /// Of an operation on a thread's word: it spawns the thread.
 const BEGIN: u8 = 1;
@@ -198,8 +199,7 @@ impl<S: System> State<'_, S> {
     }
 
     fn spawned(&mut self, t: usize) {
-        let c = self.control(t);
-        (c.ended, c.waits_for) = (None, NOTHING);
+        self.control(t).begin();
         self.schedule.trying |= bit(t);
         self.make_levels();
         self.ready(t);
@@ -264,6 +264,7 @@ pub fn reserved<'c, S: System, R: Persist>(
 /// Runs the threads of a reserved place, one after the other. The function that `system!` generates
 /// calls it.
 #[doc(hidden)]
+#[allow(unsafe_code)]
 pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
     kernel: &'k Kernel<'m, S>,
     port: &'k dyn Port,
@@ -273,15 +274,17 @@ pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
     mut body: impl FnMut(&mut Thread<'k, 'm, 'c, S, R>, A) -> Result<(), Error>,
 ) {
     let sys = Sys { kernel, port, me };
-    let opened = place.map(|p| p.prepare(Options::default(), sys));
-    let Some(Ok(rt)) = opened else {
+    let mut at = MaybeUninit::uninit();
+    let opened = place.map(|p| open(sys, p.untyped(), cells, &mut at));
+    let Some(Ok(())) = opened else {
         return sys.end(Err(Error::Other));
     };
-    let mut th = Thread { rt, cells };
-    th.rt.check_live();
+    // SAFETY: invariant "Roots are types only": the thread is there, and the place's root is an
+    // `R`.
+    let th = unsafe { at.assume_init_mut().with_root() };
     loop {
         kernel.section(|s| s.watch_spawned(port));
-        let r = sys.argument().and_then(|a| body(&mut th, a));
+        let r = sys.argument().and_then(|a| body(th, a));
         let empty = || kernel.section(|s| s.empty(me, r.is_err()));
         let late = planted!("nv-rtos/records-dropped-before-the-end");
         if !late {

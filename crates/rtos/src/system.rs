@@ -318,31 +318,62 @@ const fn same(a: &str, b: &str) -> bool {
 }
 
 /// A hash of a system's objects and threads: an image of another system is refused.
-pub(crate) fn fingerprint<S: System>() -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut add = |v: u64| hash = (hash.rotate_left(5) ^ v).wrapping_mul(0x100_0000_01b3);
-    add(S::THREADS.len() as u64);
+pub(crate) const fn fingerprint<S: System>() -> u64 {
+    const fn add(hash: u64, v: u64) -> u64 {
+        (hash.rotate_left(5) ^ v).wrapping_mul(0x100_0000_01b3)
+    }
+    let mut hash = add(0xcbf2_9ce4_8422_2325, S::THREADS.len() as u64);
     let (staged, all) = S::CONTROL.words();
     if all != 0 {
-        add(u64::from(staged) << 8 | u64::from(all));
+        hash = add(hash, (staged as u64) << 8 | all as u64);
     }
-    for t in S::THREADS {
-        t.name.bytes().for_each(|b| add(b.into()));
+    let mut threads = S::THREADS;
+    while let [t, rest @ ..] = threads {
+        let mut name = t.name.as_bytes();
+        while let [byte, rest @ ..] = name {
+            hash = add(hash, *byte as u64);
+            name = rest;
+        }
+        threads = rest;
     }
-    for place in S::PLACES {
-        add(place.content);
+    let mut places = S::PLACES;
+    while let [place, rest @ ..] = places {
+        hash = add(hash, place.content);
+        places = rest;
     }
-    for o in S::OBJECTS {
-        add(o.kind as u64 | u64::from(o.reserved) << 8);
-        add(o.words.into());
+    let mut objects = S::OBJECTS;
+    while let [o, rest @ ..] = objects {
+        hash = add(hash, o.kind as u64 | (o.reserved as u64) << 8);
+        hash = add(hash, o.words as u64);
         // A program may change the period of a timer.
-        add(if o.timer == 0 {
+        let content = if o.timer == 0 {
             o.content
         } else {
-            o.timer.into()
-        });
+            o.timer as u64
+        };
+        hash = add(hash, content);
+        objects = rest;
     }
     hash
+}
+
+/// The level of each thread: how many priorities below its own the threads have.
+pub(crate) const fn levels<S: System>() -> [u8; crate::THREADS_MAX] {
+    let mut levels = [0; crate::THREADS_MAX];
+    let mut t = 0;
+    while t < S::THREADS.len() {
+        let mut lower = 0;
+        while lower < S::THREADS[t].priority {
+            let mut other = 0;
+            while other < S::THREADS.len() && S::THREADS[other].priority != lower {
+                other += 1;
+            }
+            levels[t] += (other < S::THREADS.len()) as u8;
+            lower += 1;
+        }
+        t += 1;
+    }
+    levels
 }
 
 /// The roots of a system's pool. A system whose mutexes have no data shares an empty one.
@@ -400,6 +431,7 @@ pub fn share<'c, S: System>(
 
 /// Opens a system's region: the kernel's part first, with the numbers of the threads' last commits.
 #[doc(hidden)]
+#[allow(unsafe_code)]
 pub fn open<'m, S: System, F>(
     region: Region<'m, S::Model>,
     init: F,
@@ -409,10 +441,11 @@ where
         &Tx<'p, S::Model>,
     ) -> Result<<S::Roots as pmem_tx::Roots>::Init<'p>, pmem_tx::Error>,
 {
-    let (own, scanned) = scan::<S>(region)?;
-    let kernel = Kernel::open(own, scanned.committed())?;
-    let threads = scanned.open(|tx| Ok((S::init(PhantomData), init(tx)?)));
-    Ok((kernel, threads.map_err(|refused| refused.error)?))
+    let mut room = Room::new();
+    open_in(&mut room, region, init)?;
+    // SAFETY: invariant "Open in its place": `open_in` has written both, and nothing else refers to
+    // the room.
+    Ok(unsafe { (room.kernel.assume_init(), room.threads.assume_init()) })
 }
 
 /// The same, in a place of the caller.
@@ -429,8 +462,9 @@ where
     ) -> Result<<S::Roots as pmem_tx::Roots>::Init<'a>, pmem_tx::Error>,
 {
     let (own, scanned) = scan::<S>(region)?;
-    let kernel = Kernel::open_in(&mut room.kernel, own, scanned.committed())?;
-    let threads = scanned.open_in(&mut room.threads, |tx| {
+    let kernel = Kernel::open_in(&mut room.kernel, own, &scanned.committed())?;
+    // A system's region is formatted anew where its types change.
+    let threads = scanned.open_unmigrated_in(&mut room.threads, |tx| {
         Ok((S::init(PhantomData), init(tx)?))
     });
     Ok((kernel, threads.map_err(|refused| refused.error)?))

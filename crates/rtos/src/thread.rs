@@ -8,6 +8,7 @@ use crate::port::Port;
 use crate::shared::{Held, UnitOf};
 use crate::system::{System, ThreadId};
 use core::convert::Infallible;
+use core::mem::{MaybeUninit, needs_drop};
 use core::ops::Range;
 use nv_replay::nvmem::Persist;
 use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
@@ -16,6 +17,8 @@ use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 /// A thread, as its body sees it: steps, and what is done between them.
 ///
 /// A body is run from its beginning in each life, and passes the steps that it has committed.
+// Of one layout, whatever the root: see `Thread::with_root`.
+#[repr(C)]
 pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
     /// Its environment is the thread's seat in the kernel.
     pub(crate) rt: nv_replay::Thread<'c, R, S::Model, Sys<'k, 'm, S>>,
@@ -45,6 +48,7 @@ pub fn kept<'c, S: System, R: Persist>(
 
 /// Runs a thread's body from its place. The function that `system!` generates calls it.
 #[doc(hidden)]
+#[allow(unsafe_code)]
 pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     kernel: &'k Kernel<'m, S>,
     port: &'k dyn Port,
@@ -57,16 +61,50 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
         return;
     };
     let sys = Sys { kernel, port, me };
-    let r = match place.prepare(Options::default(), sys) {
-        Ok(rt) => {
-            let mut thread = Thread { rt, cells };
-            thread.rt.check_live();
-            body(&mut thread)
-        }
-        // The table was scanned when the region was opened.
-        Err(_) => Err(Error::Other),
-    };
+    let mut at = MaybeUninit::uninit();
+    let r = open(sys, place.untyped(), cells, &mut at).and_then(|()| {
+        // SAFETY: invariant "Roots are types only": the thread is there, and the place's root is
+        // an `R`.
+        body(unsafe { at.assume_init_mut().with_root() })
+    });
     sys.end(r);
+}
+
+/// Opens a thread in `at`. This does not use the root, so it is in a program once.
+#[inline(never)]
+#[allow(unsafe_code)]
+pub(crate) fn open<'k, 'm, 'c, S: System>(
+    sys: Sys<'k, 'm, S>,
+    place: Place<'c, (), S::Model>,
+    cells: S::At<'c>,
+    at: &mut MaybeUninit<Thread<'k, 'm, 'c, S, ()>>,
+) -> Result<(), Error> {
+    const { assert!(!needs_drop::<Thread<'k, 'm, 'c, S, ()>>()) };
+    let at = at.as_mut_ptr();
+    // SAFETY: invariant "Open in its place": the fields of `at`, which is borrowed mutably. Nothing
+    // reads them before they are written.
+    let rt = unsafe {
+        (&raw mut (*at).cells).write(cells);
+        &mut *(&raw mut (*at).rt).cast::<MaybeUninit<_>>()
+    };
+    let opened = place.open_in(rt, Options::default(), sys);
+    // The table was scanned when the region was opened.
+    opened.map(drop).map_err(|_| Error::Other)
+}
+
+impl<'k, 'm, 'c, S: System> Thread<'k, 'm, 'c, S, ()> {
+    /// The same thread with its root.
+    ///
+    /// # Safety
+    /// It was opened from the [untyped](Place::untyped) place of a root of the type `R`.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn with_root<R: Persist>(&mut self) -> &mut Thread<'k, 'm, 'c, S, R> {
+        const { assert!(size_of::<Self>() == size_of::<Thread<'k, 'm, 'c, S, R>>()) };
+        // SAFETY: invariant "Roots are types only": the fields are laid out in their order, and
+        // the runtimes of all roots have one layout. The caller promises the root.
+        unsafe { &mut *(&raw mut *self).cast() }
+    }
 }
 
 impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {

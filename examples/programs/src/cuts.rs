@@ -4,7 +4,7 @@ use crate::support::{BYTES, Fram, Machine};
 use crate::{protected, reference, unprotected};
 use core::mem::MaybeUninit;
 use nv_rtos::nvmem::Region;
-use powerfail::{EveryEvents, Mapped, Summary, World, endure, explore};
+use powerfail::{EveryEvents, Explore, Mapped, Summary, World, endure, explore};
 
 /// A boot of a program: what it finds, if all of its threads come to their end.
 pub type Boot = for<'a, 'm> fn(Region<'a, Fram>, &'a Machine<'m>) -> Option<[u32; 4]>;
@@ -61,20 +61,43 @@ pub trait Program: 'static {
             .run()
     }
 
-    /// Runs it with a cut at each event, and in each life after that, so deep.
+    /// Runs it with a cut at each event, and in each life after that, so deep. Of the states that
+    /// the last cut leaves, one in so many is booted.
     ///
     /// **Panics**: as above.
-    fn explore(depth: u32) -> Summary {
-        let program = |memory: Region<'_, Fram>, world: &World<'_, u32>| {
-            let found = (Self::PROTECTED)(memory, &Machine { world });
-            assert_eq!(found, Some(Self::reference()));
-        };
-        explore(Mapped::<Fram>::new(BYTES), program)
+    fn explore(depth: u32, one_in: u32) -> Summary {
+        campaign::<Self>()
             .depth(depth)
             .max_depth(depth)
             .limit(4)
+            .one_in(one_in)
             .run()
     }
+
+    /// Runs it with each schedule of its threads that leaves the default one once: another thread
+    /// comes in between at one point. Then it cuts each of these runs at each event, so deep; each
+    /// life after a cut has all schedules, too. Of the states that the last cut leaves, one in so
+    /// many is booted.
+    ///
+    /// **Panics**: as above; or no other thread can come in between.
+    fn preempt(depth: u32, one_in: u32) -> Summary {
+        campaign::<Self>()
+            .preemptions(1)
+            .depth(depth)
+            .max_depth(depth)
+            .limit(1)
+            .one_in(one_in)
+            .run()
+    }
+}
+
+/// A campaign of a program, which must find what the reference finds in each life.
+fn campaign<P: Program + ?Sized>() -> Explore<Mapped<Fram>, u32> {
+    let program = |memory: Region<'_, Fram>, world: &World<'_, u32>| {
+        let found = (P::PROTECTED)(memory, &Machine { world });
+        assert_eq!(found, Some(P::reference()));
+    };
+    explore(Mapped::<Fram>::new(BYTES), program)
 }
 
 macro_rules! programs {

@@ -4,14 +4,22 @@
 use super::hashes::{Table, insert, remove};
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::{self, Error, Room, Thread};
-use crate::support::{Fram, Machine, SEQ_BITS, input, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, input, mix, rounds, run};
 
-/// Keys of each thread.
-pub const KEYS: u32 = 20;
-/// So many are inserted, or removed, in a step.
+/// So many keys are inserted, or removed, in a step.
 pub const FEW: u32 = 5;
+/// The same, unless the host asks for another number.
+fn few() -> u32 {
+    rounds(FEW)
+}
+/// Keys of each thread.
+fn keys() -> u32 {
+    4 * few()
+}
 /// So many are looked up in a step.
-pub const MANY: u32 = 10;
+fn many() -> u32 {
+    2 * few()
+}
 
 nv_rtos::system! {
     /// Two clients of a table.
@@ -43,13 +51,13 @@ fn key(me: u32, n: u32) -> u32 {
 }
 
 fn client(th: &mut Thread<Plan, Seen>, me: u32) -> Result<[u32; 2], Error> {
-    th.each(0..KEYS / FEW, me, |th, turn, me| {
+    th.each(0..keys() / few(), me, |th, turn, me| {
         let mut table = th.lock(&TABLE)?;
         th.step(
             (table.data(), [me, turn]),
             |sys, _, (mut table, [me, turn])| {
-                for n in turn * FEW..turn * FEW + FEW {
-                    insert(sys, &mut table, key(me, n), input(me * KEYS + n))?;
+                for n in turn * few()..turn * few() + few() {
+                    insert(sys, &mut table, key(me, n), input(me * keys() + n))?;
                 }
                 Ok(())
             },
@@ -57,12 +65,12 @@ fn client(th: &mut Thread<Plan, Seen>, me: u32) -> Result<[u32; 2], Error> {
         Ok(())
     })?;
     look_up(th, me)?;
-    th.each(0..KEYS / 2 / FEW, me, |th, turn, me| {
+    th.each(0..keys() / 2 / few(), me, |th, turn, me| {
         let mut table = th.lock(&TABLE)?;
         th.step(
             (table.data(), [me, turn]),
             |sys, _, (mut table, [me, turn])| {
-                for n in turn * FEW..turn * FEW + FEW {
+                for n in turn * few()..turn * few() + few() {
                     if remove(sys, &mut table, key(me, 2 * n))?.is_none() {
                         return Err(sys.abort(1));
                     }
@@ -81,13 +89,13 @@ fn client(th: &mut Thread<Plan, Seen>, me: u32) -> Result<[u32; 2], Error> {
 
 /// Looks all keys up.
 fn look_up(th: &mut Thread<Plan, Seen>, me: u32) -> Result<(), Error> {
-    th.each(0..KEYS / MANY, me, |th, turn, me| {
+    th.each(0..keys() / many(), me, |th, turn, me| {
         let mut table = th.lock(&TABLE)?;
         th.step(
             (table.data(), [me, turn]),
             |sys, seen, (table, [me, turn])| {
                 let seen = seen.get_mut(sys)?;
-                for n in turn * MANY..turn * MANY + MANY {
+                for n in turn * many()..turn * many() + many() {
                     if let Some(value) = table.get(sys).find(sys, key(me, n)) {
                         seen.keys += 1;
                         seen.hash = mix(seen.hash, value);

@@ -4,10 +4,14 @@
 
 use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::{self, Error, Room, Thread};
-use crate::support::{Fram, Machine, SEQ_BITS, input, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, input, mix, rounds, run};
 
 /// Messages to each worker.
 pub const MESSAGES: u32 = 150;
+/// The same, unless the host asks for another number.
+fn messages() -> u32 {
+    rounds(MESSAGES)
+}
 /// Samples that a worker keeps.
 pub const WINDOW: usize = 10;
 
@@ -50,7 +54,7 @@ const EMPTY: Window = [Kept {
 }; WINDOW];
 
 fn producer(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
-    th.each_step(0..MESSAGES, (), |sys, _, i, ()| {
+    th.each_step(0..messages(), (), |sys, _, i, ()| {
         let sample = input(i) >> 16;
         AVERAGES.send(sys, [i, sample])?;
         MAXIMA.send(sys, [i, sample])
@@ -58,7 +62,7 @@ fn producer(th: &mut Thread<Plan, u8>) -> Result<(), Error> {
 }
 
 fn average(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
-    th.each_step(0..MESSAGES, (), |sys, window, _, ()| {
+    th.each_step(0..messages(), (), |sys, window, _, ()| {
         let [i, sample] = AVERAGES.receive(sys)?;
         let [at, before] = places(i);
         let mut last = window.slot(sys);
@@ -74,14 +78,14 @@ fn average(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
         Ok(())
     })?;
     th.step((), |sys, window, ()| {
-        let Kept { found, hash, .. } = window.get(sys)[LAST];
+        let Kept { found, hash, .. } = window.get(sys)[last()];
         FOUND.send(sys, [0, found, hash])
     })?;
     Ok(())
 }
 
 fn maximum(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
-    th.each_step(0..MESSAGES, (), |sys, window, _, ()| {
+    th.each_step(0..messages(), (), |sys, window, _, ()| {
         let [i, sample] = MAXIMA.receive(sys)?;
         let [at, before] = places(i);
         let mut last = window.slot(sys);
@@ -97,7 +101,7 @@ fn maximum(th: &mut Thread<Plan, Window>) -> Result<(), Error> {
         Ok(())
     })?;
     th.step((), |sys, window, ()| {
-        let Kept { found, hash, .. } = window.get(sys)[LAST];
+        let Kept { found, hash, .. } = window.get(sys)[last()];
         FOUND.send(sys, [2, found, hash])
     })?;
     Ok(())
@@ -110,7 +114,9 @@ fn places(i: u32) -> [usize; 2] {
 }
 
 /// The place of the last message.
-const LAST: usize = (MESSAGES as usize - 1) % WINDOW;
+fn last() -> usize {
+    (messages() as usize - 1) % WINDOW
+}
 
 /// Returns the last average, the hash of all averages, and the same of the maxima.
 fn report(th: &mut Thread<Plan, [u32; 4]>) -> Result<[u32; 4], Error> {

@@ -6,10 +6,9 @@ use crate::support::{input, mix, reading, rounds};
 /// The results of `mq`: the last average of ten samples, the hash of all averages; then those of
 /// the maxima.
 pub fn mq() -> [u32; 4] {
-    const MESSAGES: u32 = 150;
     const WINDOW: u32 = 10;
     let mut results = [0; 4];
-    for i in 0..MESSAGES {
+    for i in 0..rounds(150) {
         let (mut sum, mut max) = (0, 0);
         let first = (i + 1).saturating_sub(WINDOW);
         for n in first..=i {
@@ -83,15 +82,17 @@ pub fn sen() -> [u32; 4] {
     results
 }
 
-/// The results of `kv`: for each thread how many keys it has found, and a hash of their values: 20,
-/// then those with an odd number.
+/// The results of `kv`: for each thread how many keys it has found, and a hash of their values:
+/// all, then those with an odd number.
 pub fn kv() -> [u32; 4] {
+    let keys = 4 * rounds(5);
     let of = |me: u32| {
-        let value = |n: u32| input(20 * me + n);
-        let all = (0..20).map(value).fold(0, mix);
-        (0..20).filter(|n| n % 2 == 1).map(value).fold(all, mix)
+        let value = |n: u32| input(keys * me + n);
+        let all = (0..keys).map(value).fold(0, mix);
+        (0..keys).filter(|n| n % 2 == 1).map(value).fold(all, mix)
     };
-    [30, of(0), 30, of(1)]
+    let found = keys + keys / 2;
+    [found, of(0), found, of(1)]
 }
 
 /// The results of `pred`: how many classes and errors there were, each with a hash of them.
@@ -250,7 +251,7 @@ pub fn train() -> [u32; 4] {
     let (mut rows, mut len, mut hash) = ([[false; 16]; 10], 1, 0);
     rows[0] = [true; 16];
     let mut n = 0;
-    while n < len {
+    while n < len && n < rounds(10) as usize {
         let mine = rows[n];
         let count = |f: &dyn Fn([i32; 4]) -> bool| {
             (0..16u32)
@@ -290,9 +291,11 @@ pub fn train() -> [u32; 4] {
         hash = mix(mix(hash, above as u32), node);
         n += 1;
     }
+    // Nobody has looked at the others.
+    hash = (n..len).fold(hash, |hash, _| mix(mix(hash, 0), 0));
     // The linear model.
     let mut weights = [0i32; 5];
-    for _ in 0..15 {
+    for _ in 0..rounds(15) {
         let mut gradient = [0; 5];
         for n in 16..32 {
             let [a, b, c, d] = row(n);

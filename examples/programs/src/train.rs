@@ -9,10 +9,14 @@ use super::nv_rtos::nvmem::{Persist, Region};
 use super::nv_rtos::pmem_tx::PBox;
 use super::nv_rtos::{self, Error, Room, Thread, Until};
 use crate::learn::{NODES, Node, Set, VALUES, improve};
-use crate::support::{Fram, Machine, SEQ_BITS, Unit, mix, run};
+use crate::support::{Fram, Machine, SEQ_BITS, Unit, mix, rounds, run};
 
 /// Steps of the gradient.
 pub const STEPS: u32 = 15;
+/// Nodes that are looked at: all that there may be, unless the host asks for fewer.
+fn turns() -> u32 {
+    rounds(NODES as u32).min(NODES as u32)
+}
 
 type SetBox<'p> = Option<PBox<'p, Set, Unit>>;
 
@@ -90,7 +94,7 @@ fn grow(th: &mut Thread<Plan, Tree<'static>>) -> Result<(), Error> {
         Ok(())
     })?;
     drop(sets);
-    th.each_step(0..NODES as u32, (), |sys, tree, n, ()| {
+    th.each_step(0..turns(), (), |sys, tree, n, ()| {
         let n = n as usize;
         let mut tree = tree.fields(sys);
         let len = *tree.len.get() as usize;
@@ -130,7 +134,7 @@ fn fit(th: &mut Thread<Plan, Line<'static>>) -> Result<(), Error> {
         Ok(())
     })?;
     drop(sets);
-    th.each_step(0..STEPS, (), |sys, line, _, ()| {
+    th.each_step(0..rounds(STEPS), (), |sys, line, _, ()| {
         let mut line = line.fields(sys);
         let set = line.set.follow().ok_or(sys.abort(1))?;
         improve(line.weights.get_mut()?, set.get());

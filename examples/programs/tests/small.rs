@@ -1,21 +1,24 @@
-//! Each program with two rounds, cut at every event, and some in the life after that, too.
+//! Each program in small: two rounds instead of its own number, two keys in a step, two messages.
+//! It is cut at every event. Some make a second cut in the life after that, at every event, too:
+//! three of them in each run, of which two boot some of the states, and the others by turns. In
+//! long runs all boot all states of two cuts.
 //!
 //! `cargo test -p example-programs --test small -- --nocapture` prints the number of cuts.
 
 #[path = "../../../crates/powerfail/tests/support/turns.rs"]
 mod by_turns;
 
-use by_turns::{deep, in_turn};
+use by_turns::in_turn;
 use example_programs::cuts::*;
 use example_programs::support::ROUNDS;
 use std::sync::atomic::Ordering;
 
 macro_rules! tests {
-    ($($test:ident: $program:ident, $depth:expr;)+) => {$(
+    ($($test:ident: $program:ident, $depth:expr, $one_in:literal;)+) => {$(
         #[test]
         fn $test() {
             ROUNDS.store(2, Ordering::Relaxed);
-            let s = $program::explore($depth);
+            let s = $program::explore($depth, $one_in);
             println!("{}: {s}", stringify!($test));
             assert!(s.cuts > 100, "{s}");
         }
@@ -23,15 +26,16 @@ macro_rules! tests {
 }
 
 tests! {
-    bc: Bc, in_turn(1, 7);
-    mlp: Mlp, in_turn(2, 7);
-    sen: Sen, in_turn(3, 7);
-    etl: Etl, in_turn(4, 7);
-    pred: Pred, in_turn(5, 7);
-    stats: Stats, in_turn(6, 7);
-    em: Em, in_turn(7, 7);
-    // Two cuts in a row take very long.
-    kv: Kv, deep();
-    train: Train, deep();
-    ar: Ar, deep();
+    bc: Bc, in_turn(1, 8), 1;
+    mlp: Mlp, in_turn(2, 8), 1;
+    sen: Sen, in_turn(3, 8), 1;
+    etl: Etl, in_turn(4, 8), 1;
+    pred: Pred, in_turn(5, 8), 1;
+    stats: Stats, in_turn(6, 8), 1;
+    em: Em, in_turn(7, 8), 1;
+    mq: Mq, in_turn(8, 8), 1;
+    // A step changes much through `&mut`: each cut in it leaves many states.
+    kv: Kv, 2, 4;
+    train: Train, 2, 16;
+    ar: Ar, 2, 1;
 }

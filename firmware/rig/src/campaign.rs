@@ -4,8 +4,10 @@ use crate::cost::Cost;
 use crate::explore::{Case, Explored, Limits, explore};
 use crate::image::Image;
 use crate::machine::Machine;
-use crate::{interrupts, machines, periods, preempt, programs, report};
+use crate::{interrupts, machines, periods, preempt, programs, report, restart, steps};
 use anyhow::{Context, Result, bail};
+use relume_suite::abi::ARM;
+use relume_suite::journals;
 use relume_suite::planted::Bug;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -147,10 +149,19 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
         if job.repeats && wrong.is_none() {
             wrong = periods::repeat(&mut **m, &job.case, &mut explored);
         }
+        if job.repeats && wrong.is_none() && job.source.machine == ARM.name {
+            wrong = lengths(&mut **m, &job.case, &mut explored).err();
+        }
         if let Some(report) = wrong {
             let report = Some(report);
             return Ok(Some(Done { explored, report }));
         }
+    }
+    let known = job.source.group == JOURNALS && explored.failures == 0;
+    if let Some(Err(report)) = known.then(|| waiting(&mut **m, &job.case, &mut explored)) {
+        explored.failures += 1;
+        let report = Some(report);
+        return Ok(Some(Done { explored, report }));
     }
     let limit = 3 * explored.instructions + 10_000;
     let limit = if explored.instructions == 0 {
@@ -169,6 +180,27 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
         None => None,
     };
     Ok(Some(Done { explored, report }))
+}
+
+/// The group whose threads wait in their steps.
+const JOURNALS: &str = "program-journals";
+
+/// Measures the steps and restarts of a whole program. What was wrong, in words.
+fn lengths(m: &mut dyn Machine, case: &Case, out: &mut Explored) -> Result<(), String> {
+    out.steps = Some(steps::longest(m, case)?);
+    out.restart = Some(restart::longest(m, case)?);
+    Ok(())
+}
+
+/// Measures a scenario whose threads wait. What was wrong, in words.
+fn waiting(m: &mut dyn Machine, case: &Case, out: &mut Explored) -> Result<(), String> {
+    match &*case.name {
+        journals::KNOWN_STEP => steps::check(m, case),
+        _ => {
+            out.journals = Some(restart::journals(m, case, journals::THREADS)?);
+            Ok(())
+        }
+    }
 }
 
 /// Instructions of a scenario beyond which it is not explored once more with more operations.

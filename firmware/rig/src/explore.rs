@@ -179,6 +179,12 @@ pub struct Explored {
     pub others: Vec<Vec<(u16, u16)>>,
     /// What a whole program takes with cuts.
     pub repeated: Option<crate::periods::Repeated>,
+    /// How long its steps are.
+    pub steps: Option<crate::steps::Longest>,
+    /// Its longest restart with full journals.
+    pub restart: Option<crate::restart::Longest>,
+    /// Restarts of threads that wait with full journals.
+    pub journals: Option<crate::restart::Journals>,
     /// States after which something was wrong.
     pub failures: u64,
     /// Of these, runs with interrupts and without a cut.

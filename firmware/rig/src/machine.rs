@@ -43,6 +43,17 @@ pub trait Machine {
         Vec::new()
     }
 
+    /// As [`Machine::boot`], always with detail. The registers before each instruction at one of
+    /// these addresses, where the machine can tell.
+    fn passed(&mut self, boot: &Boot<'_>, at: &[u32], log: &mut Log) -> (Ran, Vec<Traced>) {
+        let _ = at;
+        let boot = &Boot {
+            detail: true,
+            ..*boot
+        };
+        (self.boot(boot, log), Vec::new())
+    }
+
     /// As [`Machine::preempted`]. After how many instructions of this boot an interrupt would be
     /// taken, because none is masked there.
     fn interruptible(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Vec<u64>;

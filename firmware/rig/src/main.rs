@@ -16,7 +16,9 @@ mod programs;
 mod qemu;
 mod replay;
 mod report;
+mod restart;
 mod state;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod time;

@@ -53,7 +53,7 @@ pub fn repeat(m: &mut dyn Machine, case: &Case, out: &mut Explored) -> Option<St
 }
 
 /// The instruction with which the threads of a run begin.
-fn begins(log: &Log) -> Option<u64> {
+pub fn begins(log: &Log) -> Option<u64> {
     log.stores.iter().find_map(|s| match s.mailbox_write() {
         Some((abi::cell::MARK, abi::section::PROGRAM)) => Some(u64::from(s.instruction)),
         _ => None,
@@ -61,7 +61,7 @@ fn begins(log: &Log) -> Option<u64> {
 }
 
 /// The instruction of the first store that a thread makes to the memory, when they begin there.
-fn first_store(log: &Log, begin: u64) -> Option<u64> {
+pub fn first_store(log: &Log, begin: u64) -> Option<u64> {
     let later = |s: &&Store| u64::from(s.instruction) > begin && s.mailbox_write().is_none();
     log.stores.iter().find(later).map(|s| s.instruction.into())
 }

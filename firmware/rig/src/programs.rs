@@ -2,6 +2,7 @@
 
 use crate::campaign::{Done, Figures, Job};
 use crate::cost::Cost;
+use crate::explore::Explored;
 use relume_suite::abi::{figure, section};
 use relume_suite::programs::wanted;
 
@@ -23,10 +24,19 @@ fn reference(words: [u32; 4]) -> Vec<(u16, u16)> {
 pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
     for (job, done) in all {
         let group = &job.source.group;
-        let (Some(name), Some(wanted)) = (group.strip_prefix("program-"), wanted(group)) else {
+        let Some(name) = group.strip_prefix("program-") else {
             continue;
         };
         let e = &done.explored;
+        let Some(wanted) = wanted(group) else {
+            parts(
+                out,
+                &format!("machine.{machine}.program_{name}"),
+                &job.case.name,
+                e,
+            );
+            continue;
+        };
         let program = format!("machine.{machine}.program_{name}");
         let cost = |n: u16| {
             let found = e.sections.iter().find(|s| s.0 == n);
@@ -54,8 +64,37 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
             out.insert(format!("{program}.boot_instructions"), r.boot as f64);
             out.insert(format!("{program}.restart_instructions"), r.restart as f64);
         }
+        if let Some(s) = e.steps {
+            let longest = s.instructions as f64;
+            out.insert(format!("{program}.max_step_instructions"), longest);
+            out.insert(format!("{program}.steps"), s.steps as f64);
+        }
+        if let Some(r) = e.restart {
+            let mut put = |key: &str, n: u64| out.insert(format!("{program}.{key}"), n as f64);
+            put("full_restart_instructions", r.full.instructions);
+            put("full_rollback_instructions", r.full.rollback);
+            put("longest_restart_instructions", r.any);
+            put("rollback_instructions", r.rollback);
+            put("restart_cuts", r.cuts);
+        }
         *out.entry(format!("{program}.cuts")).or_default() += e.cuts as f64;
         *out.entry(format!("{program}.failures")).or_default() += e.failures as f64;
+    }
+}
+
+/// The figures of what is no program with a reference: variants of programs, which compare by
+/// themselves, and threads that wait.
+fn parts(out: &mut Figures, group: &str, name: &str, e: &Explored) {
+    let mut put = |key: &str, n: u64| out.insert(format!("{group}.{name}.{key}"), n as f64);
+    if let Some((_, cost)) = e.sections.iter().find(|s| s.0 == section::PROGRAM) {
+        put("instructions", cost.instructions);
+        put("nvm_bytes", cost.bytes);
+    }
+    if let Some(j) = e.journals {
+        put("all.restart_instructions", j.all.instructions);
+        put("all.rollback_instructions", j.all.rollback);
+        put("one.restart_instructions", j.one.instructions);
+        put("one.rollback_instructions", j.one.rollback);
     }
 }
 
@@ -63,7 +102,7 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
 mod tests {
     use super::*;
     use crate::campaign::Source;
-    use crate::explore::{Case, Explored, Limits};
+    use crate::explore::{Case, Limits};
 
     fn job(group: &str) -> Job {
         Job {

@@ -220,6 +220,16 @@ impl<I: Isa> Machine for Emulated<I> {
         trace
     }
 
+    fn passed(&mut self, boot: &Boot<'_>, at: &[u32], log: &mut Log) -> (Ran, Vec<Traced>) {
+        let boot = &Boot {
+            detail: true,
+            ..*boot
+        };
+        let start = self.reset(boot);
+        let (ended, passed) = self.slow.engine.passed(start, boot.limit, at, log);
+        (self.ran(boot, ended), passed)
+    }
+
     fn interruptible(&mut self, boot: &Boot<'_>, instants: &[u64], log: &mut Log) -> Vec<u64> {
         let boot = &Boot {
             detail: true,

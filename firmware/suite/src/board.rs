@@ -17,9 +17,10 @@ mod rsa;
 mod sense;
 mod sensor;
 
-use crate::{Group, Mapped, Scenario, Scene};
+use crate::{Group, Mapped, Scenario, Scene, ok};
 use nv_device::Committed;
-use nv_replay::Config;
+use nv_device::nvmem::Region;
+use nv_replay::{Config, Options, last_committed};
 
 /// The scenarios of the image `device`: lamps, a timer, a clock that keeps its alarm, a sensor, and
 /// an engine that encrypts.
@@ -102,12 +103,26 @@ const TABLE: Config = Config {
 /// Bytes for the contexts.
 const CONTEXTS: usize = 256;
 
-/// What the steps have committed; with a planted bug, nothing.
-fn committed<M: Mapped>(scene: &Scene<'_, M>, number: u32, table: &Config) -> Committed {
-    let number = if scene.argument() == UNRESOLVED {
-        0
-    } else {
-        number
+/// The options of a program with this replay table.
+fn options<'m>(table: Config) -> Options<'m> {
+    Options {
+        table,
+        ..Options::default()
+    }
+}
+
+/// The parts of a program's region: that of the contexts, the number that resolves them, and that
+/// of the steps.
+fn parts<'m, M: Mapped>(
+    scene: &Scene<'_, M>,
+    region: Region<'m, M>,
+    table: &Config,
+) -> (Region<'m, M>, Committed, Region<'m, M>) {
+    let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
+        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
     };
-    Committed::of(number, table)
+    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
+    let resolved = scene.argument() != UNRESOLVED;
+    let number = if resolved { number } else { 0 };
+    (contexts, Committed::of(number, table), rest)
 }

@@ -31,6 +31,7 @@ mod heap_list;
 mod heap_queue;
 pub mod heap_work;
 pub mod joined;
+pub mod journals;
 #[cfg(target_os = "none")]
 pub mod machine;
 mod mailbox;
@@ -46,6 +47,7 @@ mod scene;
 pub mod switch;
 pub mod threads;
 pub mod tx;
+pub mod variants;
 
 pub use abi::code;
 pub use mailbox::Mailbox;
@@ -215,7 +217,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 51] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 53] {
     [
         nvmem::group(),
         tx::group(),
@@ -260,6 +262,8 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 51] {
         programs::stats_group(),
         programs::train_group(),
         programs::ar_group(),
+        variants::group(),
+        journals::group(),
         devices::costs_group(),
         checkpoint::calls_group(),
         board::group(),

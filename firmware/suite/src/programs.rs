@@ -131,7 +131,7 @@ const BYTES: usize = example_programs::support::BYTES;
     target_os = "none",
     any(target_abi = "eabihf", target_arch = "riscv32")
 ))]
-mod machine {
+pub(crate) mod machine {
     use super::BYTES;
     use crate::abi::{cell, figure, section};
     use crate::{Mapped, Scene, check, machine};
@@ -147,7 +147,7 @@ mod machine {
     }
 
     /// Runs a program in two measured sections, and reports what it has found.
-    pub(super) fn found<M: Mapped>(
+    pub(crate) fn found<M: Mapped>(
         scene: &Scene<'_, M>,
         boot: impl FnOnce(&Machine<'_>) -> Option<[u32; 4]>,
         reference: fn() -> [u32; 4],
@@ -185,16 +185,13 @@ mod machine {
     }
 }
 
-/// Where there is no port.
-#[cfg(not(all(
-    target_os = "none",
-    any(target_abi = "eabihf", target_arch = "riscv32")
-)))]
+/// Where there is no port, and of groups that are for one machine only, on the others.
+#[cfg(not(all(target_os = "none", target_abi = "eabihf")))]
 pub(crate) mod none {
     use crate::{Mapped, Scene};
 
     pub fn none<M: Mapped>(scene: &mut Scene<'_, M>) {
         let code = const { crate::code(file!(), line!()) };
-        scene.fail(code, "the kernel has no port for this machine")
+        scene.fail(code, "the program is not for this machine")
     }
 }

@@ -128,7 +128,7 @@ impl Superblock {
     };
 
     /// The fingerprint and the parameters as words.
-    fn tail(&self) -> &[u32; 10] {
+    pub(super) fn tail(&self) -> &[u32; 10] {
         // SAFETY: invariant "Parts are inside": two adjacent fields without padding, by `repr(C)`.
         unsafe { &*(&raw const *self).byte_add(Self::TAIL).cast() }
     }

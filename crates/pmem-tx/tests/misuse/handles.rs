@@ -495,3 +495,21 @@ fn a_panic_while_a_result_is_adopted() {
     });
     assert_eq!(r.unwrap(), ([true; 20], 0x0202_0202, 7));
 }
+
+/// What failed adoptions have claimed has no owner: it is reclaimed.
+#[test]
+fn failed_adoptions_keep_nothing() {
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    type Two = (H<u32>, H<u32>);
+    let two: Two = pool
+        .tx_own((), |tx, _, ()| Ok((PBox::new(tx, 1)?, PBox::new(tx, 2)?)))
+        .unwrap();
+    let first = bytes(&two.0);
+    let twice = [&first[..], &first[..]].concat();
+    pool.walk().unwrap();
+    for _ in 0..2 {
+        assert!(matches!(pool.adopt::<Two>(&twice), Err(Error::Invalid(_))));
+    }
+    assert_eq!((pool.reclaim(), pool.reclaim()), (2, 0));
+}

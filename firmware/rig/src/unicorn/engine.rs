@@ -53,6 +53,9 @@ pub struct Watch {
     due: fn(&Unicorn<'_, Watch>) -> Option<u32>,
     /// The core's registers before each instruction, if they are asked for.
     trace: Option<Vec<Traced>>,
+    /// The same before the instructions at some addresses only: for each half-word of the code
+    /// whether it is one.
+    passed: Option<(Vec<bool>, Vec<Traced>)>,
     traced: fn(&Unicorn<'_, Watch>) -> Registers,
 }
 
@@ -87,6 +90,7 @@ impl Watch {
             wake: I::wake,
             due: I::due,
             trace: None,
+            passed: None,
             traced: I::traced,
         }
     }
@@ -132,6 +136,13 @@ impl Watch {
     /// The instruction or block before which it stopped.
     pub fn stopped_before(&self) -> u32 {
         self.pc
+    }
+
+    /// Whether the instruction that runs is at one of the addresses that are asked for.
+    fn passes(&self) -> bool {
+        let half = (self.pc.wrapping_sub(self.map.code) / 2) as usize;
+        let asked = self.passed.as_ref().and_then(|(at, _)| at.get(half));
+        asked.copied().unwrap_or(false)
     }
 
     fn fault(&mut self, kind: FaultKind, address: u32) {
@@ -211,17 +222,19 @@ impl Engine {
                     }
                     w = uc.get_data_mut();
                 }
-                if uc.get_data().trace.is_some() {
+                let passes = uc.get_data().passes();
+                if passes || uc.get_data().trace.is_some() {
                     let registers = (uc.get_data().traced)(uc);
                     let w = uc.get_data_mut();
-                    let (ended, pc) = (w.before, w.pc);
-                    w.trace.iter_mut().for_each(|t| {
-                        t.push(Traced {
-                            ended,
-                            pc,
-                            registers,
-                        })
-                    });
+                    let now = Traced {
+                        ended: w.before,
+                        pc: w.pc,
+                        registers,
+                    };
+                    w.trace.iter_mut().for_each(|t| t.push(now));
+                    if passes {
+                        w.passed.iter_mut().for_each(|(_, t)| t.push(now));
+                    }
                 }
                 let w = uc.get_data_mut();
                 if w.before >= w.limit {
@@ -376,6 +389,26 @@ impl Engine {
         self.uc.get_data_mut().trace = Some(Vec::new());
         let ran = self.run_with(start, limit, instants, log);
         (ran, self.uc.get_data_mut().trace.take().unwrap_or_default())
+    }
+
+    /// As [`Engine::run`], with the registers before each instruction at one of these addresses.
+    pub fn passed(
+        &mut self,
+        start: u64,
+        limit: u64,
+        at: &[u32],
+        log: &mut Log,
+    ) -> ((End, u64, u32), Vec<Traced>) {
+        let w = self.uc.get_data_mut();
+        let mut asked = vec![false; w.blocks.len()];
+        for at in at {
+            let half = (at.wrapping_sub(w.map.code) / 2) as usize;
+            asked.get_mut(half).into_iter().for_each(|a| *a = true);
+        }
+        w.passed = Some((asked, Vec::new()));
+        let ran = self.run(start, limit, log);
+        let passed = self.uc.get_data_mut().passed.take();
+        (ran, passed.map(|(_, passed)| passed).unwrap_or_default())
     }
 
     /// As [`Engine::run_with`], and where an interrupt would be taken.

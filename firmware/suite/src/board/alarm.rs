@@ -1,11 +1,11 @@
 //! A clock with a battery: each alarm is set exactly once.
 
-use super::{CONTEXTS, TABLE, UNASKED, committed};
+use super::{TABLE, UNASKED, options, parts};
 use crate::abi::bench::{ALARM, NUMBER, SETTINGS};
 use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::convert::Infallible;
 use nv_device::{Devices, Keyed, Members, Once, Restore, Set, Staged, StagedDevice, open};
-use nv_replay::{Options, Replay, last_committed};
+use nv_replay::Replay;
 
 /// The driver of the clock.
 struct Clock<'d>(Bench<'d>);
@@ -75,23 +75,15 @@ impl<M: Mapped> Shelf<'_, '_, M> {
 pub(super) fn alarm<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, last, region) = (scene.argument(), scene.rounds(4), scene.region());
     let (scene, bench) = (&*scene, scene.bench());
-    let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
-        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
-    };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
-    let number = committed(scene, number, &TABLE);
+    let (contexts, number, rest) = parts(scene, region, &TABLE);
     let (alarm,) = ok!(scene, open::<(Staged<u16>,), M>(contexts, number, (0,)));
     let shelf = Set::new(Shelf {
         clock: StagedDevice::new(alarm, bench),
         scene,
     });
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
-    };
     let mut rt = ok!(
         scene,
-        Replay::<u32, M, _>::open_with(rest, options, (), |_| Ok(0)).map_err(|r| r.error)
+        Replay::<u32, M, _>::open_with(rest, options(TABLE), (), |_| Ok(0)).map_err(|r| r.error)
     );
     let set = rt.each_step_with(&shelf, 0..last.into(), bug, |step, count, _, bug| {
         let shelf = step.token();

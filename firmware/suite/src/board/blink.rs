@@ -2,12 +2,12 @@
 //! fail in the middle.
 
 use super::lamps::{Lamps, may_be_seen, shown};
-use super::{CONTEXTS, TABLE, UNSAVED, committed};
+use super::{TABLE, UNSAVED, options, parts};
 use crate::abi::bench::{EXPIRED, LIT, PERIOD, SEEN};
 use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::cell::Cell;
 use nv_device::{Devices, Members, Restore, Set, Staged, StagedDevice, open};
-use nv_replay::{Options, Replay, last_committed};
+use nv_replay::Replay;
 
 /// The driver of the timer.
 pub(super) struct Pace<'d>(Bench<'d>);
@@ -75,11 +75,7 @@ pub(super) fn blink<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (scene, bench) = (&*scene, scene.bench());
     check!(scene, bench.read(LIT) == 0 && bench.read(PERIOD) == 0);
     let seen = Cell::new(Some(bench.read(SEEN)));
-    let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
-        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
-    };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
-    let number = committed(scene, number, &TABLE);
+    let (contexts, number, rest) = parts(scene, region, &TABLE);
     let (pace, lit) = ok!(
         scene,
         open::<(Staged<u16>, Staged<u8>), M>(contexts, number, (period(0), 0))
@@ -92,13 +88,9 @@ pub(super) fn blink<M: Mapped>(scene: &mut Scene<'_, M>) {
     });
     // The lamps are seen, so they are restored at once; the timer when it is used.
     check!(scene, bench.read(PERIOD) == 0);
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
-    };
     let mut rt = ok!(
         scene,
-        Replay::<u32, M, _>::open_with(rest, options, (), |_| Ok(0)).map_err(|r| r.error)
+        Replay::<u32, M, _>::open_with(rest, options(TABLE), (), |_| Ok(0)).map_err(|r| r.error)
     );
     let blinked = rt.each_step_with(&panel, 0..last.into(), bug, |step, count, _, bug| {
         let panel = step.token();

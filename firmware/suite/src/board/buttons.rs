@@ -1,13 +1,13 @@
 //! Buttons that interrupt: a top half that stores an event, a ring, and steps that handle it.
 
-use super::{APART, CLEARED_FIRST, CONTEXTS, TABLE, committed};
+use super::{APART, CLEARED_FIRST, TABLE, options, parts};
 use crate::abi::bench::{CLEARED, ENABLE, EVENT, FLAGS, PRESS, PRESSED};
 use crate::{Bench, Mapped, Scene, check, ok};
 use core::cell::Cell;
 use critical_section::Mutex;
 use nv_device::{Devices, Events, Members, Posted, Ring, Set, open, within};
+use nv_replay::Replay;
 use nv_replay::nvmem::Region;
-use nv_replay::{Options, Replay, last_committed};
 
 /// Events of one button, shared by its interrupt and the program.
 type Shared<'m, M> = Mutex<Events<'m, 8, M>>;
@@ -57,24 +57,17 @@ impl<M: Mapped> Panel<'_, '_, M> {
 fn program<M: Mapped>(scene: &Scene<'_, M>, region: Region<'_, M>, presses: u16, turns: u32) {
     let (bug, bench) = (scene.argument(), scene.bench());
     check!(scene, bench.read(FLAGS) == 0 && bench.read(ENABLE) == 0);
-    let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
-        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
-    };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
-    let number = committed(scene, number, &TABLE);
+    let (contexts, number, rest) = parts(scene, region, &TABLE);
     let (button,) = ok!(scene, open::<(Ring<8>,), M>(contexts, number, ((),)));
     let panel = Set::new(Panel {
         button: Mutex::new(button),
         scene,
         taken: Cell::new(0),
     });
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
-    };
     let mut rt = ok!(
         scene,
-        Replay::<Handled, M, _>::open_with(rest, options, (), |_| Ok(0)).map_err(|r| r.error)
+        Replay::<Handled, M, _>::open_with(rest, options(TABLE), (), |_| Ok(0))
+            .map_err(|r| r.error)
     );
     bench.write(ENABLE, 1);
     interrupts::during(&panel.button, scene, || {

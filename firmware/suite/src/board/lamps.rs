@@ -1,6 +1,6 @@
 //! Lamps that count: what the outside sees is what is committed.
 
-use super::{CONTEXTS, DIRECTION_FIRST, EARLY, TABLE, committed};
+use super::{DIRECTION_FIRST, EARLY, TABLE, options, parts};
 use crate::abi::bench::{DIRECTION, LEDS, LIT, SEEN};
 use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::cell::Cell;
@@ -8,7 +8,7 @@ use core::convert::Infallible;
 use nv_device::{
     Apply, Committed, Device, Devices, Members, Own, Restore, Set, Staged, StagedDevice, open,
 };
-use nv_replay::{Options, Replay, last_committed};
+use nv_replay::Replay;
 
 /// A port with eight lamps.
 pub(super) struct Lamps<'d>(Bench<'d>);
@@ -87,11 +87,7 @@ pub(super) fn counter<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (scene, bench) = (&*scene, scene.bench());
     check!(scene, bench.read(LIT) == 0 && bench.read(DIRECTION) == 0);
     let seen = Cell::new(Some(bench.read(SEEN)));
-    let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
-        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
-    };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
-    let number = committed(scene, number, &TABLE);
+    let (contexts, number, rest) = parts(scene, region, &TABLE);
     let (lit,) = ok!(scene, open::<(Staged<u8>,), M>(contexts, number, (0,)));
     let port = (bench, bug == DIRECTION_FIRST);
     let panel = Set::new(Panel {
@@ -104,13 +100,9 @@ pub(super) fn counter<M: Mapped>(scene: &mut Scene<'_, M>) {
         scene,
         panel.lamps.context().map(u16::from) == Some(bench.read(LIT))
     );
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
-    };
     let mut rt = ok!(
         scene,
-        Replay::<u32, M, _>::open_with(rest, options, (), |_| Ok(0)).map_err(|r| r.error)
+        Replay::<u32, M, _>::open_with(rest, options(TABLE), (), |_| Ok(0)).map_err(|r| r.error)
     );
     let counted = rt.each_step_with(&panel, 0..last.into(), bug, |step, count, _, bug| {
         let panel = step.token();

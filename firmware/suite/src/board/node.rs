@@ -2,12 +2,12 @@
 
 use super::radio::{FIRST, Radio, Settings, TABLE};
 use super::sensor::{Range, Sensor};
-use super::{CONFIGURED_ONCE, CONTEXTS, SENT_EARLY, committed};
+use super::{CONFIGURED_ONCE, SENT_EARLY, options, parts};
 use crate::abi::bench::{ARRIVED, CHANNEL, REFERENCE_MV, SENSOR, TUNED};
 use crate::{Mapped, Scene, check, ok, progress};
 use nv_device::nvmem::Persist;
 use nv_device::{Devices, Members, Set, Staged, StagedDevice, open};
-use nv_replay::{Message, NotNow, Options, Outlet, Port, Replay, last_committed};
+use nv_replay::{Message, NotNow, Outlet, Port, Replay};
 
 /// What the program keeps.
 #[derive(Persist)]
@@ -63,11 +63,7 @@ pub(super) fn node<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, packets, region) = (scene.argument(), scene.rounds(2), scene.region());
     let (scene, bench) = (&*scene, scene.bench());
     check!(scene, bench.read(TUNED) & 0xFF == 0);
-    let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
-        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
-    };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
-    let number = committed(scene, number, &TABLE);
+    let (contexts, number, rest) = parts(scene, region, &TABLE);
     let range = Range {
         reference: REFERENCE_MV,
         input: SENSOR,
@@ -82,13 +78,9 @@ pub(super) fn node<M: Mapped>(scene: &mut Scene<'_, M>) {
         radio: StagedDevice::new(settings, (bench, configured)),
         scene,
     });
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
-    };
     let mut rt = ok!(
         scene,
-        Replay::<Station, M, _>::open_with(rest, options, Env(&node), |_| Ok(Station {
+        Replay::<Station, M, _>::open_with(rest, options(TABLE), Env(&node), |_| Ok(Station {
             sum: 0,
             readings: 0,
             packets: 0,

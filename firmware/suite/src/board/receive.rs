@@ -2,12 +2,12 @@
 //! each once. The answer leaves after the commit of the step that has handled the packet.
 
 use super::radio::{FIRST, Radio, Settings, TABLE};
-use super::{ANSWERED_EARLY, CONTEXTS, committed};
+use super::{ANSWERED_EARLY, options, parts};
 use crate::abi::bench::{ANSWERED, SEND};
 use crate::{Mapped, Scene, check, ok, progress};
 use nv_device::nvmem::Persist;
 use nv_device::{Devices, Members, Set, Staged, StagedDevice, open};
-use nv_replay::{Message, NotNow, Options, Outlet, Port, Replay, last_committed};
+use nv_replay::{Message, NotNow, Outlet, Port, Replay};
 
 struct Node<'d, 'm, M: Mapped> {
     radio: StagedDevice<'m, Radio<'d>, M>,
@@ -45,11 +45,7 @@ struct Handled {
 pub(super) fn receive<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, packets, region) = (scene.argument(), scene.rounds(3), scene.region());
     let (scene, bench) = (&*scene, scene.bench());
-    let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
-        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
-    };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
-    let number = committed(scene, number, &TABLE);
+    let (contexts, number, rest) = parts(scene, region, &TABLE);
     let (settings,) = ok!(
         scene,
         open::<(Staged<Settings>,), M>(contexts, number, (FIRST,))
@@ -58,13 +54,9 @@ pub(super) fn receive<M: Mapped>(scene: &mut Scene<'_, M>) {
         radio: StagedDevice::new(settings, (bench, false)),
         scene,
     });
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
-    };
     let mut rt = ok!(
         scene,
-        Replay::<Handled, M, _>::open_with(rest, options, Env(&node), |_| {
+        Replay::<Handled, M, _>::open_with(rest, options(TABLE), Env(&node), |_| {
             Ok(Handled { last: 0, sum: 0 })
         })
         .map_err(|r| r.error)

@@ -2,12 +2,12 @@
 
 use super::blink::Pace;
 use super::sensor::{Range, Sensor};
-use super::{CONTEXTS, TABLE, committed};
+use super::{TABLE, options, parts};
 use crate::abi::bench::{PERIOD, REFERENCE, REFERENCE_MV, RIPPLE_MV, SENSOR, SENSOR_MV};
 use crate::{Mapped, Scene, check, ok, progress};
 use nv_device::nvmem::Persist;
 use nv_device::{Devices, Members, Set, Staged, StagedDevice, open};
-use nv_replay::{Options, Replay, last_committed};
+use nv_replay::Replay;
 
 /// The most readings.
 const READINGS: usize = 4;
@@ -57,11 +57,7 @@ pub(super) fn sense<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (last, region) = (scene.rounds(3).min(READINGS as u16), scene.region());
     let (scene, bench) = (&*scene, scene.bench());
     check!(scene, bench.read(PERIOD) == 0 && bench.read(REFERENCE) == 0);
-    let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
-        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
-    };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
-    let number = committed(scene, number, &TABLE);
+    let (contexts, number, rest) = parts(scene, region, &TABLE);
     let range = Range {
         reference: REFERENCE_MV,
         input: SENSOR,
@@ -75,10 +71,6 @@ pub(super) fn sense<M: Mapped>(scene: &mut Scene<'_, M>) {
         sensor: StagedDevice::new(range, bench),
         scene,
     });
-    let options = Options {
-        table: TABLE,
-        ..Options::default()
-    };
     let nothing = Series {
         values: [0; READINGS],
         sum: 0,
@@ -86,7 +78,8 @@ pub(super) fn sense<M: Mapped>(scene: &mut Scene<'_, M>) {
     };
     let mut rt = ok!(
         scene,
-        Replay::<Series, M, _>::open_with(rest, options, (), |_| Ok(nothing)).map_err(|r| r.error)
+        Replay::<Series, M, _>::open_with(rest, options(TABLE), (), |_| Ok(nothing))
+            .map_err(|r| r.error)
     );
     let sensed = rt.each_step_with(&node, 0..last.into(), (), |step, series, i, ()| {
         let node = step.token();

@@ -6,7 +6,7 @@
 #[cfg(target_os = "none")]
 mod program {
     use core::hint::black_box;
-    use nv_rtos::{Error, Port, Spawn, Thread, Until};
+    use nv_rtos::{Error, Port, Room, Spawn, Thread, Until};
 
     nv_rtos::system! {
         /// Numbers and their sum.
@@ -67,11 +67,12 @@ mod program {
     }
 
     pub fn run() {
+        let mut room = Room::new();
         if let Some(r) = size_probes::region_as()
-            && let Ok((kernel, mut threads)) = Plan::open(r)
+            && let Ok((kernel, threads)) = Plan::open_in(&mut room, r)
             && let Ok((places, _)) = threads.share()
         {
-            Plan::spawn(&kernel, places, &mut Quiet, first, second);
+            Plan::spawn(kernel, places, &mut Quiet, first, second);
             kernel.start(&Quiet);
             kernel.tick(&Quiet);
             kernel.slice(&Quiet);
