@@ -287,13 +287,18 @@ pub struct Node {
 
 impl Node {
     /// A board with this program and a blank memory, switched off. What the program keeps lies
-    /// from `_fram` to `_fram_end`, its code behind that.
+    /// from `_fram` to `_fram_end`, its code behind that, and from `_information` to
+    /// `_information_end`, if it has these.
     pub fn new(image: &Image) -> Self {
         let mut cpu = Cpu::new();
         image.load(&mut cpu);
         let fram = image.address("_fram").zip(image.address("_fram_end"));
         let fram = fram.map_or(0x4000..0x5000, |(begin, end)| begin..end);
         cpu.set_executable(fram.end, CODE_END);
+        let more = image.address("_information");
+        if let Some((begin, end)) = more.zip(image.address("_information_end")) {
+            cpu.set_executable_too(begin, end - 1);
+        }
         Node {
             cpu,
             bus: Bus {

@@ -131,9 +131,9 @@ pub fn run_protected(boot: Boot) -> ! {
     run(fram(), boot)
 }
 
-/// In the information memory: a program without protection has its memory in FRAM, too, if this
-/// word is 1.
-const IN_FRAM: *const u16 = 0x1800 as *const u16;
+/// The last word of the information memory: a program without protection has its memory in FRAM,
+/// too, if it is 1.
+const IN_FRAM: *const u16 = 0x19FE as *const u16;
 
 /// Runs a program without protection, in RAM or in FRAM.
 #[inline(always)]

@@ -34,8 +34,8 @@ const LONG: u64 = 10;
 /// One of them must show it.
 const PLANTED: (&str, std::ops::Range<u64>) = ("em", 8..30);
 
-/// In the information memory: 1 if a program without protection has its memory in FRAM, too.
-const IN_FRAM: u16 = 0x1800;
+/// 1 there if a program without protection has its memory in FRAM, too.
+const IN_FRAM: u16 = 0x19FE;
 /// What port 4 shows: `firmware/programs/src/start.rs`.
 const THREADS: u8 = 1;
 const OVER: u8 = 2;
