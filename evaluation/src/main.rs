@@ -5,6 +5,7 @@ mod devices;
 mod draw;
 mod heap;
 mod holes;
+mod intermittent;
 mod measure;
 mod merge;
 mod mirror;
@@ -125,7 +126,7 @@ const ALL: &[Evaluation] = &[
     },
     Evaluation {
         name: "programs",
-        about: "whole programs of threads on a Cortex-M4, with and without protection, with cuts, and beside IntOS",
+        about: "whole programs of threads on a Cortex-M4 and an MSP430, with and without protection, with cuts, and beside IntOS",
         exact: Some(programs::exact),
         measure: programs::all,
     },

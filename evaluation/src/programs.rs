@@ -53,6 +53,16 @@ const INTOS: [Baseline; 11] = [
     of("train", 31_165, 40_995, 3_593),
 ];
 
+/// The programs.
+pub const NAMES: [&str; INTOS.len()] = {
+    let (mut names, mut i) = ([""; INTOS.len()], 0);
+    while i < names.len() {
+        names[i] = INTOS[i].name;
+        i += 1;
+    }
+    names
+};
+
 /// Figure of a program, and what the rig calls it.
 const OF_PROGRAM: [(&str, &str); 19] = [
     ("instructions", "protected.instructions"),
@@ -87,11 +97,11 @@ const KILLS: u32 = 100;
 /// What is the same on every computer.
 pub fn exact(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let costs = xtask::machine::costs_of(project, MACHINE, GROUP, step)?;
-    let names = INTOS.each_ref().map(|b| b.name);
-    let mut figures = figures(&costs, &names)?;
+    let mut figures = figures(&costs, &NAMES)?;
     figures.extend(means(&figures));
     figures.extend(tables::figures(&costs)?);
     figures.extend(tables::lines(project)?);
+    figures.extend(super::intermittent::exact(project, step)?);
     Ok(figures.into())
 }
 

@@ -1,6 +1,6 @@
 //! The committed figures, and the documents made of them.
 
-use super::{checkpoint, heap, mirror, plot, programs, yields};
+use super::{checkpoint, heap, intermittent, mirror, plot, programs, yields};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use xtask::figures::{Figures, read};
@@ -66,6 +66,10 @@ const SECTIONS: &[(&str, &str, &str)] = &[
          - `geomean` is over the eleven programs: protected and unprotected over IntOS without\n  protection (`base`), protected \
          over unprotected (`own`), the bytes of the protected one over\n  those of IntOS without protection, and `cut_ratio`.\n  `mq.code` is the whole program with its constants, in bytes, at \
          `opt-level = \"s\"`.\n\
+         - `msp430.` is these programs on an MSP430FR5994 at 16 MHz, in cycles and nanojoules: without\n  \
+         protection in SRAM (`volatile`) and in FRAM (`unprotected`), with protection, and with a cut each\n  10, 5 and 1 ms, over \
+         the volatile ones. `programs` is how many come to their end, `least_ms` the\n  shortest on-time with which one does, \
+         `too_large` by how many bytes it does not fit.\n\
          - `kernel.code` is what the sources of `nv-rtos` add to a program with two threads and an object\n  of each kind, \
          in bytes, at `opt-level = \"s\"`, without a port.",
         "rtos.",
@@ -212,6 +216,7 @@ fn more_is_better(key: &str) -> bool {
         || key.starts_with("heap.usable_")
         || key.contains(".heap_usable_")
         || key.ends_with(".identical")
+        || intermittent::more_is_better(key)
 }
 
 pub fn json(figures: &Figures) -> String {
@@ -274,6 +279,7 @@ fn plots(figures: &Figures) -> Result<Vec<(String, String)>> {
     all.extend(mirror::plots(figures)?);
     all.extend(programs::plots(figures)?);
     all.extend(yields::plots(figures)?);
+    all.extend(intermittent::plots(figures)?);
     Ok(all)
 }
 

@@ -174,6 +174,73 @@ pub fn build_sytare(project: &Project, s: &Step) -> Result<PathBuf> {
     Ok(dir)
 }
 
+/// The package of whole programs for the MSP430.
+const PROGRAMS: &str = "relume-programs";
+
+/// Builds the programs of `examples/programs` for the MSP430. Says in which folder they are, and
+/// which of them do not fit, by so many bytes. They are optimised for size: otherwise fewer would
+/// fit.
+///
+/// **Errors**: as [`build`]. A program that does not fit is none.
+pub fn build_programs(project: &Project, s: &Step) -> Result<(PathBuf, BTreeMap<String, u64>)> {
+    if let Some(how) = missing(&MSP430) {
+        bail!("the {} images need:\n  {how}", MSP430.name);
+    }
+    let dir = project.target.join(MSP430.target).join("firmware");
+    let package = project.package(PROGRAMS);
+    let package = package.with_context(|| format!("no package {PROGRAMS}"))?;
+    let programs = package.targets.iter().filter(|t| t.1 == "bin");
+    let programs: Vec<&str> = programs.map(|t| &*t.0).collect();
+    // What is there is that of an earlier build, which may have fitted.
+    for program in &programs {
+        let _ = std::fs::remove_file(dir.join(program));
+    }
+    let mut c = cargo_nightly();
+    c.current_dir(&project.root)
+        .args(["build", "--bins", "--keep-going", "--profile", "firmware"])
+        .args(["--target", MSP430.target, "-p", PROGRAMS])
+        .args(["--config", "profile.firmware.opt-level=\"s\""]);
+    for_msp430(&mut c)?;
+    let too_large = match s.run(c) {
+        Ok(_) => BTreeMap::new(),
+        Err(e) => {
+            let said = std::fs::read(s.log()).with_context(|| s.log().display().to_string())?;
+            let too_large = too_large(&String::from_utf8_lossy(&said));
+            let explained = |p: &&str| dir.join(p).is_file() || too_large.contains_key(*p);
+            if !programs.iter().all(explained) {
+                return Err(e);
+            }
+            too_large
+        }
+    };
+    frames(&dir.join("deps"))?;
+    Ok((dir, too_large))
+}
+
+/// The programs that did not fit, and by how many bytes, from what the compiler and the linker
+/// said.
+fn too_large(said: &str) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    let mut program: Option<String> = None;
+    for line in said.lines() {
+        // The linker's arguments name the file, with a hash behind the program's name.
+        let output = line.split_once("\"-o\" \"").map(|(_, rest)| rest);
+        if let Some(path) = output.and_then(|rest| rest.split('"').next()) {
+            let file = path.rsplit('/').next().unwrap_or_default();
+            program = file
+                .rsplit_once('-')
+                .map(|(name, _)| name.replace('_', "-"));
+        }
+        let over = line.split_once("overflowed by ").map(|(_, rest)| rest);
+        let over: Option<u64> = over.and_then(|rest| rest.split(' ').next()?.parse().ok());
+        if let (Some(over), Some(program)) = (over, &program) {
+            let most = all.entry(program.clone()).or_insert(0);
+            *most = over.max(*most);
+        }
+    }
+    all
+}
+
 /// What a build for MSP430 needs: the core library from its sources, the toolchain's linker, and
 /// the intermediate code for [`frames`].
 fn for_msp430(c: &mut Command) -> Result<()> {
@@ -255,6 +322,20 @@ fn asks_for_more(ir: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_that_do_not_fit() {
+        let said = r#"
+  = note:  "ld.lld" "-o" "/t/deps/mq_plain-8980760bb92e8136" "-nostdlib"
+  = note: rust-lld: error: section '.text' will not fit in region 'FRAM': overflowed by 66 bytes
+          rust-lld: error: section '.data' will not fit in region 'FRAM': overflowed by 78 bytes
+  = note:  "ld.lld" "-o" "/t/deps/etl-1" "-nostdlib"
+  = note: rust-lld: error: section '.data' will not fit in region 'FRAM': overflowed by 1 bytes
+error: could not compile `relume-programs` (bin "mq-plain") due to 1 previous error"#;
+        let wanted = [("etl".to_owned(), 1), ("mq-plain".to_owned(), 78)];
+        assert_eq!(too_large(said), wanted.into());
+        assert!(too_large("error: could not compile").is_empty());
+    }
 
     #[test]
     fn variables_that_ask_for_too_much() {

@@ -97,6 +97,33 @@ pub fn yields(project: &Project, s: &Step) -> Result<String> {
     s.run(run)
 }
 
+/// The programs of `examples/programs` without protection, with it, and with cuts: what the
+/// emulator has printed, and by how many bytes a build does not fit.
+pub fn programs(project: &Project, s: &Step) -> Result<String> {
+    let (dir, too_large) = firmware::build_programs(project, s)?;
+    let mut c = cargo();
+    c.current_dir(&project.root).args([
+        "build",
+        "--release",
+        "-p",
+        "msp430-emu",
+        "--bin",
+        "programs",
+    ]);
+    s.run(c)?;
+    let mut run = Command::new(project.target.join("release/programs"));
+    run.arg(dir);
+    let mut said = s.run(run)?;
+    for (program, bytes) in too_large {
+        let figure = match program.strip_suffix("-plain") {
+            Some(name) => format!("{name}.unprotected_too_large"),
+            None => format!("{program}.too_large"),
+        };
+        said += &format!("rtos.msp430.{figure} {bytes}\n");
+    }
+    Ok(said)
+}
+
 /// Whole systems: the timer's interrupt on, killed at pseudo-random instructions.
 pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     let mut c = match program(project, "kills", s)? {

@@ -116,6 +116,11 @@ impl Step {
         }
     }
 
+    /// Where the output of the last command is.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
     /// Runs a command with its output in the log.
     ///
     /// **Errors**: it fails, or passes the deadline; the message ends with the end of its output.

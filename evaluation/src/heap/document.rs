@@ -4,7 +4,7 @@
 use super::goals::{self, LIMITS, PATTERNS};
 use super::{peers, plots};
 use crate::report::shown;
-use crate::{Figures, checkpoint, mirror, programs, yields};
+use crate::{Figures, checkpoint, intermittent, mirror, programs, yields};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use xtask::project::Project;
@@ -92,7 +92,8 @@ fn part(name: &str, f: &Figures) -> Option<String> {
             return checkpoint::document::part(name, f)
                 .or_else(|| mirror::part(name, f))
                 .or_else(|| programs::part(name, f))
-                .or_else(|| yields::part(name, f));
+                .or_else(|| yields::part(name, f))
+                .or_else(|| intermittent::part(name, f));
         }
     })
 }

@@ -2,7 +2,12 @@
 
 #[cfg(target_arch = "arm")]
 use nv_rtos::cortex_m as port;
-use nv_rtos::nvmem::InOrder32;
+#[cfg(target_arch = "msp430")]
+use nv_rtos::msp430 as port;
+#[cfg(target_arch = "msp430")]
+use nv_rtos::nvmem::InOrder16 as InOrder;
+#[cfg(not(target_arch = "msp430"))]
+use nv_rtos::nvmem::InOrder32 as InOrder;
 use nv_rtos::pmem_tx::Preempted;
 #[cfg(target_arch = "riscv32")]
 use nv_rtos::riscv as port;
@@ -11,17 +16,25 @@ use nv_rtos::riscv as port;
 pub use port::Cortex as Core;
 #[cfg(target_arch = "riscv32")]
 pub use port::Hart as Core;
+#[cfg(target_arch = "msp430")]
+pub use port::Msp430 as Core;
 pub use port::{Masked, Stack};
 
 /// The memory, and the critical section of the threads.
-pub type Fram = Preempted<InOrder32, Masked>;
+pub type Fram = Preempted<InOrder, Masked>;
 
-/// Bytes of a thread's stack: on a RISC-V core handlers run there, too.
-pub const STACK: usize = if cfg!(target_arch = "arm") {
-    2048
-} else {
-    4096
-};
+/// Bytes of a thread's stack, of so many threads. On a RISC-V core handlers run there, too. An
+/// MSP430 has 8 KiB of RAM for all of them, and for the memory of the build that is volatile.
+pub const fn stack(threads: usize) -> usize {
+    if cfg!(target_arch = "arm") {
+        2048
+    } else if cfg!(target_arch = "msp430") {
+        let part = 5120 / threads / 16 * 16;
+        if part < 2048 { part } else { 2048 }
+    } else {
+        4096
+    }
+}
 
 /// How a program runs.
 pub struct Machine<'a> {
@@ -37,7 +50,8 @@ pub struct Machine<'a> {
 /// Makes the threads, and runs them to their end.
 macro_rules! run {
     ($machine:ident, $kernel:ident, $n:literal threads, |$port:ident| $spawn:expr) => {
-        let mut stacks = [const { crate::support::Stack::<{ crate::support::STACK }>::UNINIT }; $n];
+        let mut stacks =
+            [const { crate::support::Stack::<{ crate::support::stack($n) }>::UNINIT }; $n];
         let mut port = crate::support::Core::new(&mut stacks);
         let $port = &mut port;
         $spawn;

@@ -37,6 +37,8 @@ pub struct Cpu {
     last: u16,
     /// Where instructions may lie: first address and length less 1.
     executable: (u16, u16),
+    /// More of it.
+    executable_too: Option<(u16, u16)>,
     pub(crate) pending: u64,
     pub(crate) timer: Option<TimerA>,
     pub(crate) due: u64,
@@ -114,6 +116,7 @@ impl Cpu {
             table: &TABLE,
             last: 0,
             executable: (0, 0xffff),
+            executable_too: None,
             pending: 0,
             timer: None,
             due: u64::MAX,
@@ -144,6 +147,16 @@ impl Cpu {
     /// An instruction outside of `first..=last` is a fault from now on.
     pub fn set_executable(&mut self, first: u16, last: u16) {
         self.executable = (first, last.saturating_sub(first));
+    }
+
+    /// But not in this range: there may be instructions, too.
+    pub fn set_executable_too(&mut self, first: u16, last: u16) {
+        self.executable_too = Some((first, last.saturating_sub(first)));
+    }
+
+    fn is_executable_too(&self, pc: u16) -> bool {
+        let range = self.executable_too;
+        range.is_some_and(|(first, more)| pc.wrapping_sub(first) <= more)
     }
 
     /// The address of the last instruction that was executed.
@@ -233,7 +246,7 @@ impl Cpu {
         }
         let pc = self.regs[PC];
         let (first, more) = self.executable;
-        if pc.wrapping_sub(first) > more {
+        if pc.wrapping_sub(first) > more && !self.is_executable_too(pc) {
             let kind = FaultKind::NotExecutable;
             return Err(Fault { pc, kind });
         }

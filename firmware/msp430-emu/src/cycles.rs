@@ -31,6 +31,20 @@ const SHIFT: u16 = 4;
 /// Addresses of FRAM: information memory, and what there is of the main memory in the lower 64 KiB.
 const INFORMATION: core::ops::RangeInclusive<u16> = 0x1800..=0x19ff;
 const MAIN: u16 = 0x4000;
+const RAM: core::ops::RangeInclusive<u16> = 0x1c00..=0x3bff;
+
+/// Accesses to memory: fetches of each word of an instruction, loads and stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// Reads of FRAM that found their line in the cache.
+    pub hits: u64,
+    /// Those that did not.
+    pub misses: u64,
+    /// Stores to FRAM.
+    pub writes: u64,
+    /// Loads from SRAM and stores to it.
+    pub ram: u64,
+}
 
 /// The FRAM controller: its wait states, its cache, and the cycles that a CPU has waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +57,8 @@ pub struct Waits {
     pub cycles: u64,
     /// Cycles that it would have waited had no access found its line.
     pub most: u64,
+    /// What was accessed while there were wait states.
+    pub accesses: Accesses,
 }
 
 impl Waits {
@@ -69,6 +85,7 @@ impl Waits {
     /// An access. How many cycles it waits.
     pub(crate) fn access(&mut self, address: u16, write: bool) -> u64 {
         if address < MAIN && !INFORMATION.contains(&address) {
+            self.accesses.ram += u64::from(RAM.contains(&address));
             return 0;
         }
         let states = u64::from(self.states);
@@ -76,12 +93,17 @@ impl Waits {
         let line = Some(address >> 3);
         let set = &mut self.sets[usize::from(address >> 3 & 1)];
         let waits = match set.iter().position(|l| *l == line) {
-            _ if write => states,
+            _ if write => {
+                self.accesses.writes += 1;
+                states
+            }
             Some(way) => {
+                self.accesses.hits += 1;
                 set.swap(0, way);
                 0
             }
             None => {
+                self.accesses.misses += 1;
                 *set = [line, set[0]];
                 states
             }

@@ -47,8 +47,8 @@ const fn ns(time: u64) -> u64 {
 
 const PERIPHERALS: Range<usize> = 0..0x1000;
 const RAM: Range<usize> = 0x1C00..0x3C00;
-const FRAM: Range<usize> = 0x4000..0x5000;
-const CODE: (u16, u16) = (0x5000, 0xFF7F);
+/// The last byte in front of the vectors.
+const CODE_END: u16 = 0xFF7F;
 
 /// Vectors.
 const PORT1: u16 = 0xFFDE;
@@ -107,14 +107,22 @@ struct Bus {
     mistake: Option<String>,
     /// What port 4 has shown, and when.
     marks: Vec<(u64, u8)>,
-    /// The end of what the program has used of its non-volatile memory.
+    /// What the program keeps: its non-volatile memory, as the image says.
+    fram: Range<u16>,
+    /// The end of what the program has used of it.
     kept: u16,
+    /// A planted fault: the last stores to it, each with what was there, for a memory that loses
+    /// one.
+    last: Option<VecDeque<(u16, u16)>>,
 }
+
+/// So many stores a memory of that kind has under way.
+const UNDER_WAY: usize = 8;
 
 impl Bus {
     #[inline]
     fn keeps(&mut self, address: u16) {
-        if FRAM.contains(&address.into()) && address >= self.kept {
+        if self.fram.contains(&address) && address >= self.kept {
             self.kept = (address | 1) + 1;
         }
     }
@@ -235,6 +243,13 @@ impl Observer for Bus {
             self.sync();
         } else {
             self.keeps(s.address);
+            if let Some(last) = &mut self.last
+                && self.fram.contains(&s.address)
+                && s.width == Width::Word
+            {
+                last.push_front((s.address, s.old));
+                last.truncate(UNDER_WAY);
+            }
         }
         ControlFlow::Continue(())
     }
@@ -271,11 +286,19 @@ pub struct Node {
 }
 
 impl Node {
-    /// A board with this program and a blank memory, switched off.
+    /// A board with this program and a blank memory, switched off. What the program keeps lies
+    /// from `_fram` to `_fram_end`, its code behind that, and from `_information` to
+    /// `_information_end`, if it has these.
     pub fn new(image: &Image) -> Self {
         let mut cpu = Cpu::new();
         image.load(&mut cpu);
-        cpu.set_executable(CODE.0, CODE.1);
+        let fram = image.address("_fram").zip(image.address("_fram_end"));
+        let fram = fram.map_or(0x4000..0x5000, |(begin, end)| begin..end);
+        cpu.set_executable(fram.end, CODE_END);
+        let more = image.address("_information");
+        if let Some((begin, end)) = more.zip(image.address("_information_end")) {
+            cpu.set_executable_too(begin, end - 1);
+        }
         Node {
             cpu,
             bus: Bus {
@@ -292,7 +315,9 @@ impl Node {
                 touched: false,
                 mistake: None,
                 marks: Vec::new(),
-                kept: FRAM.start as u16,
+                kept: fram.start,
+                fram,
+                last: None,
             },
             outside: VecDeque::new(),
             stack: 0,
@@ -321,12 +346,23 @@ impl Node {
 
     /// What the non-volatile memory holds.
     pub fn fram(&self) -> &[u8] {
-        &self.cpu.mem[FRAM]
+        let fram = &self.bus.fram;
+        &self.cpu.mem[fram.start.into()..fram.end.into()]
     }
 
     /// Bytes of it that the program has used so far.
     pub fn kept(&self) -> u16 {
-        self.bus.kept - FRAM.start as u16
+        self.bus.kept - self.bus.fram.start
+    }
+
+    /// Writes a word of non-volatile memory from outside, before the supply comes on.
+    pub fn set_word(&mut self, address: u16, value: u16) {
+        self.cpu.set_word(address, value);
+    }
+
+    /// Plants a fault: at a cut, the memory loses one of the last stores, but keeps later ones.
+    pub fn lose_stores(&mut self) {
+        self.bus.last = Some(VecDeque::new());
     }
 
     /// The voltage of the temperature's sensor, in millivolts.
@@ -362,6 +398,13 @@ impl Node {
     pub fn power_on(&mut self, garbage: u64) {
         let (cpu, bus) = (&mut self.cpu, &mut self.bus);
         let mut rng = Random::new(garbage);
+        if let Some(last) = &mut bus.last {
+            let n = Random::new(!garbage).below(UNDER_WAY as u64);
+            if let Some((address, old)) = last.get(n as usize) {
+                cpu.set_word(*address, *old);
+            }
+            last.clear();
+        }
         rng.fill(&mut cpu.mem[RAM]);
         cpu.mem[PERIPHERALS].fill(0);
         for r in &mut cpu.regs {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use msp430_emu::{Cpu, PC, SR, Timing, Unobserved};
+use msp430_emu::{Accesses, Cpu, PC, SR, Timing, Unobserved};
 
 /// The rows as the guides print them: SLAU367 Table 4-10 and SLAU144 Table 3-16. Source; then to
 /// Rm, PC, x(Rm), EDE, &EDE.
@@ -225,6 +225,14 @@ fn a_write_waits_and_leaves_its_line() {
     // 2, 3 and 2 cycles by the table; the first load and the store wait.
     (0..3).for_each(|_| step(&mut cpu));
     assert_eq!((cpu.cycles, cpu.waits.cycles, cpu.waits.most), (9, 2, 3));
+    // The code is in SRAM: four words of it.
+    let Accesses {
+        hits,
+        misses,
+        writes,
+        ram,
+    } = cpu.waits.accesses;
+    assert_eq!((hits, misses, writes, ram), (1, 1, 1, 4));
     // Three wait states, and a wrong password.
     let mut cpu = waiting(&[]);
     for (value, waits) in [(0xA530, 3), (0x0000, 3), (0xA500, 0)] {

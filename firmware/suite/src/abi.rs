@@ -100,7 +100,8 @@ pub const MSP430: Machine = Machine {
 };
 
 /// Whether a machine runs a group of scenarios. What the kernel's calls cost is measured on one; an
-/// MSP430 has no room for the programs, and none for reserved places.
+/// MSP430 has no room for three builds of a program in an image (`firmware/programs` has one in
+/// each), and none for reserved places.
 pub fn runs_on(group: &str, machine: &str) -> bool {
     match group {
         "rtos-costs" | "program-variants" | "program-journals" => machine == ARM.name,

@@ -21,7 +21,7 @@ struct Helper {
     host: fn(u64, u64) -> u64,
 }
 
-const HELPERS: [Helper; 7] = [
+const HELPERS: [Helper; 11] = [
     Helper {
         name: "__mspabi_mpyi",
         bits: 16,
@@ -56,6 +56,26 @@ const HELPERS: [Helper; 7] = [
         name: "__mspabi_remul",
         bits: 32,
         host: |a, b| a % b,
+    },
+    Helper {
+        name: "__mspabi_divli",
+        bits: 32,
+        host: |a, b| i64::from(a as i32).wrapping_div(i64::from(b as i32)) as u64,
+    },
+    Helper {
+        name: "__mspabi_remli",
+        bits: 32,
+        host: |a, b| i64::from(a as i32).wrapping_rem(i64::from(b as i32)) as u64,
+    },
+    Helper {
+        name: "__mspabi_slll",
+        bits: 32,
+        host: |a, b| a << b,
+    },
+    Helper {
+        name: "__mspabi_srll",
+        bits: 32,
+        host: |a, b| a >> b,
     },
 ];
 
@@ -122,6 +142,9 @@ fn one(cpu: &mut Cpu, h: &Helper, at: u16, rng: &mut Random) -> Result<(), Strin
         // Rust looks for that before it calls.
         b = 1;
     }
+    if shifts(h.name) {
+        b %= 32;
+    }
     for r in 4..16 {
         cpu.regs[r] = rng.next_u16();
     }
@@ -156,6 +179,10 @@ fn one(cpu: &mut Cpu, h: &Helper, at: u16, rng: &mut Random) -> Result<(), Strin
         return Err(format!("{call} does not keep R4 to R{} and SP", 3 + saved));
     }
     Ok(())
+}
+
+fn shifts(name: &str) -> bool {
+    matches!(name, "__mspabi_slll" | "__mspabi_srll")
 }
 
 fn mask(bits: u32) -> u64 {
