@@ -138,7 +138,6 @@ pub(crate) unsafe fn write_value<T: Persist>(at: *mut T, v: T) {
 
 /// Allocates a block of `bytes` for an object or a cell; where its payload is. For all types, a
 /// program contains it once.
-#[inline(never)]
 fn allocate<M: Model>(
     tx: &Tx<'_, M>,
     bytes: usize,
