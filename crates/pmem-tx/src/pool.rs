@@ -40,7 +40,7 @@
 use crate::context::{Context, Core, CtxState, Failed, flag};
 use crate::error::{Component, Error, OpenError, OpenFailure};
 use crate::layout::{self, Block, BlockKind, Config, Count, Geometry, param};
-use crate::ptr::{PBox, Width};
+use crate::ptr::{PBox, Width, assert_storable, write_value};
 use crate::tx::{InOneThread, Root, Tx};
 use crate::walk::{Audit, Walk};
 use core::cell::Cell;
@@ -885,16 +885,26 @@ pub(crate) fn init_root<'p, T: Persist, M: Model>(
 where
     M::Unit: Width,
 {
-    let b = PBox::new(tx, v)?;
+    const { assert_storable::<T>() }
+    let at = init_root_block(i, size_of::<T>(), tx)?;
+    // SAFETY: invariant "Free means free": a block that was free and is this transaction's own,
+    // aligned to 8 and large enough.
+    unsafe { write_value(at.cast::<T>(), v) }
+    Ok(())
+}
+
+/// Allocates the object of root `i`, whatever its type: where its `bytes` bytes are.
+fn init_root_block<M: Model>(i: usize, bytes: usize, tx: &Tx<'_, M>) -> Result<*mut u8, Error>
+where
+    M::Unit: Width,
+{
+    let kind = BlockKind::Object;
+    let allocated = tx.core.alloc(tx.s, tx.others, bytes, kind, tx.logged);
+    let off = <M::Unit as Width>::value(tx.or_fail(allocated.narrow::<M::Unit>())?);
     // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
     // table, never lent.
-    unsafe {
-        tx.core.store(
-            tx.core.geo.root(i, Core::<M>::UNIT),
-            <M::Unit as Width>::value(b.offset()),
-        )
-    }
-    Ok(())
+    unsafe { tx.core.store(tx.core.geo.root(i, Core::<M>::UNIT), off) }
+    Ok(tx.core.at(off))
 }
 
 /// The value of root `i`. Its object stays, and is reclaimed once no root leads to it.

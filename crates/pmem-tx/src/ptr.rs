@@ -136,22 +136,6 @@ pub(crate) unsafe fn write_value<T: Persist>(at: *mut T, v: T) {
     mapped::end_loan(at.cast(), size_of::<T>());
 }
 
-/// Allocates a block of `bytes` for an object or a cell; where its payload is. For all types, a
-/// program contains it once.
-#[inline(never)]
-fn allocate<M: Model>(
-    tx: &Tx<'_, M>,
-    bytes: usize,
-    kind: BlockKind,
-) -> Result<<M::Unit as Width>::Off, Error>
-where
-    M::Unit: Width,
-{
-    tx.or_fail(tx.check_innermost())?;
-    let allocated = tx.core.alloc(tx.s, tx.others, bytes, kind, tx.logged);
-    tx.or_fail(allocated.narrow::<M::Unit>())
-}
-
 /// Rejects at compile time types that cannot be stored in a block.
 pub(crate) const fn assert_storable<T>() {
     assert!(
@@ -191,7 +175,16 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     /// nested in it, can only abort: handles in `v` have lost their owner.
     pub fn new<M: Model<Unit = W>>(tx: &Tx<'p, M>, v: T) -> Result<Self, Error> {
         const { assert_storable::<T>() }
-        let b = Self::from_offset(allocate(tx, size_of::<T>(), BlockKind::Object)?);
+        tx.or_fail(tx.check_innermost())?;
+        let allocated = tx.core.alloc(
+            tx.s,
+            tx.others,
+            size_of::<T>(),
+            BlockKind::Object,
+            tx.logged,
+        );
+        let o = tx.or_fail(allocated.narrow::<W>())?;
+        let b = Self::from_offset(o);
         // SAFETY: invariant "Free means free": a block that was free and is this transaction's own,
         // aligned to 8 and large enough.
         unsafe { write_value(b.ptr(tx), v) }
@@ -353,7 +346,15 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// [`PBox::new`](crate::PBox::new), for two versions and a tag.
     pub fn new<M: Model<Unit = W>>(tx: &Tx<'p, M>, v: T) -> Result<Self, Error> {
         const { assert_storable::<T>() }
-        let o = allocate(tx, cell_bytes::<T>(), BlockKind::Cell)?;
+        tx.or_fail(tx.check_innermost())?;
+        let allocated = tx.core.alloc(
+            tx.s,
+            tx.others,
+            cell_bytes::<T>(),
+            BlockKind::Cell,
+            tx.logged,
+        );
+        let o = tx.or_fail(allocated.narrow::<W>())?;
         let b = Ptr {
             off: o,
             _t: PhantomData,

@@ -43,8 +43,6 @@ unsafe impl<M> Sync for Tx<'_, M> where Self: InOneThread {}
 /// An error after which the transaction can only abort.
 pub(crate) trait Failure: Copy + Into<Error> {
     /// Records that the transaction of this level, and all nested in it, can only abort.
-    #[cold]
-    #[inline(never)]
     fn mark_failed(self, s: &CtxState, level: usize) {
         if !s.is(flag::FAILED) || level < s.failed_level.get() {
             s.failed_level.set(level);
