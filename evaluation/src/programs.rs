@@ -249,13 +249,15 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
     Some(instructions.text + "\n" + &others.text + &plot(PLOT, TITLE))
 }
 
-/// File and content of the plot, if it has something to show.
+/// File and content of each plot that has something to show.
 pub fn plots(f: &Figures) -> Result<Vec<(String, String)>> {
     if !f.contains_key(&key(&INTOS[0], "instructions")) {
         return Ok(Vec::new());
     }
     let svg = bars(f).map_err(|e| anyhow!("{PLOT}: {e}"))?;
-    Ok(vec![(PLOT.to_owned(), svg)])
+    let mut all = vec![(PLOT.to_owned(), svg)];
+    all.extend(tables::plots(f)?);
+    Ok(all)
 }
 
 fn bars(f: &Figures) -> Svg {

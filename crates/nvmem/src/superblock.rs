@@ -282,9 +282,11 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
     #[inline(always)]
     fn is_as_formatted(self, expected: &Superblock) -> bool {
         let word = |i| self.word(1, i);
-        let mut differing = self.word(0, 1) ^ sequence_and_state(0, FORMATTING);
+        if self.word(0, 1) != sequence_and_state(0, FORMATTING) {
+            return false;
+        }
+        let mut differing = word(1) ^ sequence_and_state(1, READY);
         differing |= word(0) ^ MAGIC;
-        differing |= word(1) ^ sequence_and_state(1, READY);
         differing |= word(2) ^ u32::from_le_bytes(expected.kind);
         differing |= word(3) ^ u32::from(expected.version);
         for (i, w) in expected.tail().iter().enumerate() {
@@ -469,14 +471,14 @@ fn little(v: u32, bytes: usize) -> u32 {
 /// A damaged copy beside an intact one is [`State::Damaged`], because the damaged one may be the
 /// newer.
 ///
-/// A region that was blank before its format, and says what is expected, is [`State::Ready`] without
-/// a look at the checksum: only damage of the checksum itself stays unseen.
+/// A region that was blank before its format, and says what is expected, is [`State::Ready`]
+/// without a look at the checksum: only damage of the checksum itself stays unseen.
 ///
 /// **Power loss**: writes nothing. **Cost**: if [`State::Ready`], reads both sequence numbers, and
-/// one copy twice: to compare and to decode it (28 words, about 100 instructions of a Cortex-M4). If
-/// it says something else than expected, or after a [`replace`], it also checks that copy's checksum
-/// (400 instructions), and after a [`replace`] the other copy's. Otherwise it reads the whole region,
-/// about three instructions for each word of a blank one.
+/// one copy twice: to compare and to decode it (28 words, about 100 instructions of a Cortex-M4).
+/// If it says something else than expected, or after a [`replace`], it also checks that copy's
+/// checksum (400 instructions), and after a [`replace`] the other copy's. Otherwise it reads the
+/// whole region, about three instructions for each word of a blank one.
 pub fn probe<M: Model>(region: &Region<'_, M>, expected: &Superblock) -> State {
     probe_view(region, expected).map(|view| content(|i| view.word(i)))
 }

@@ -318,7 +318,7 @@ fn cost<M: Model>(word: u32) {
         ram.probe::<M>();
         // The other copy is a superblock too and is checked.
         let unit = 4 / word;
-        assert_eq!(c.take(), [0, 0, 49 * 4 + unit], "probe");
+        assert_eq!(c.take(), [0, 0, 50 * 4 + unit], "probe");
     })
 }
 

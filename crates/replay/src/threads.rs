@@ -890,8 +890,8 @@ where
         Ok(unsafe { at.assume_init() })
     }
 
-    /// Like [`Place::open_with`], but constructs the runtime in `at`: its caller moves nothing.
-    /// **Errors**: as there.
+    /// Like [`Place::open_with`], but constructs the runtime in `at`: its caller moves nothing, and
+    /// drops it there. **Errors**: as there.
     #[doc(hidden)]
     #[inline(always)]
     pub fn open_in<'p, E: Outlet>(

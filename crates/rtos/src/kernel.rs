@@ -583,10 +583,13 @@ impl<S: System> State<'_, S> {
             return self.stage_all(me, port, number);
         }
         // One operation, as most steps have, and no old word is due.
-        (c.len, c.numbers) = (0, c.numbers - 1);
+        c.numbers -= 1;
         if c.reads && self.store_read_time(me, port).is_err() {
             return Staged::Refused(code::DAMAGED);
         }
+        // Not before: a timer that the step starts is armed there, and a refused step gives up what
+        // it has claimed.
+        self.control(me).len = 0;
         match self.apply_one(me, 0, number) {
             0 => Staged::Quiet,
             found => self.follow_one(me, number, found),

@@ -33,7 +33,7 @@ use crate::ram::{A_BEGIN, A_THREAD, ABORTED, AN_END, FAILED, NOTHING, Operation}
 use crate::schedule::bit;
 use crate::system::{System, ThreadId};
 use crate::tags::MESSAGE_MAX;
-use crate::thread::{Thread, open};
+use crate::thread::{InPlace, Thread, open};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nv_replay::nvmem::cross::type_hash;
@@ -279,9 +279,10 @@ pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
     let Some(Ok(())) = opened else {
         return sys.end(Err(Error::Other));
     };
-    // SAFETY: invariant "Roots are types only": the thread is there, and the place's root is an
-    // `R`.
-    let th = unsafe { at.assume_init_mut().with_root() };
+    // SAFETY: invariant "Open in its place": the thread is there.
+    let th = InPlace(unsafe { at.assume_init_mut() });
+    // SAFETY: invariant "Roots are types only": the place's root is an `R`.
+    let th = unsafe { th.0.with_root() };
     loop {
         kernel.section(|s| s.watch_spawned(port));
         let r = sys.argument().and_then(|a| body(th, a));

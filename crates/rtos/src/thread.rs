@@ -8,7 +8,7 @@ use crate::port::Port;
 use crate::shared::{Held, UnitOf};
 use crate::system::{System, ThreadId};
 use core::convert::Infallible;
-use core::mem::{MaybeUninit, needs_drop};
+use core::mem::MaybeUninit;
 use core::ops::Range;
 use nv_replay::nvmem::Persist;
 use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
@@ -65,9 +65,22 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     let r = open(sys, place.untyped(), cells, &mut at).and_then(|()| {
         // SAFETY: invariant "Roots are types only": the thread is there, and the place's root is
         // an `R`.
-        body(unsafe { at.assume_init_mut().with_root() })
+        unsafe {
+            let th = InPlace(at.assume_init_mut());
+            body(th.0.with_root())
+        }
     });
     sys.end(r);
+}
+
+/// A thread that is dropped where it is, also by unwinding.
+pub(crate) struct InPlace<'a, 'k, 'm, 'c, S: System>(pub &'a mut Thread<'k, 'm, 'c, S, ()>);
+impl<S: System> Drop for InPlace<'_, '_, '_, '_, S> {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: invariant "Open in its place": made of a thread that nothing uses behind it.
+        unsafe { core::ptr::drop_in_place(self.0) }
+    }
 }
 
 /// Opens a thread in `at`. This does not use the root, so it is in a program once.
@@ -79,7 +92,6 @@ pub(crate) fn open<'k, 'm, 'c, S: System>(
     cells: S::At<'c>,
     at: &mut MaybeUninit<Thread<'k, 'm, 'c, S, ()>>,
 ) -> Result<(), Error> {
-    const { assert!(!needs_drop::<Thread<'k, 'm, 'c, S, ()>>()) };
     let at = at.as_mut_ptr();
     // SAFETY: invariant "Open in its place": the fields of `at`, which is borrowed mutably. Nothing
     // reads them before they are written.

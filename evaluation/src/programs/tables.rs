@@ -2,10 +2,10 @@
 
 use super::paper::TABLE_3;
 use super::{MACHINE, port};
-use crate::Figures;
-use crate::heap::document::Table;
+use crate::heap::document::{Table, plot};
 use crate::report::shown;
-use anyhow::{Context, Result};
+use crate::{Figures, draw};
+use anyhow::{Context, Result, anyhow};
 use xtask::project::Project;
 
 /// Figure of the kernel's rollback, and what the rig calls it.
@@ -226,7 +226,29 @@ fn variants(f: &Figures) -> String {
         });
         t.row(about, i.into_iter().chain(b));
     }
-    t.text
+    t.text + &plot(PLOT, TITLE)
+}
+
+const PLOT: &str = "program-variants.svg";
+const TITLE: &str = "a program with one thing less that makes it fast, over the program as it is";
+
+/// File and content of the plot of the variants, if there are figures of them.
+///
+/// **Errors**: it cannot be drawn.
+pub fn plots(f: &Figures) -> Result<Vec<(String, String)>> {
+    if !f.contains_key(&variant(VARIANTS[0].0, COUNTS[0])) {
+        return Ok(Vec::new());
+    }
+    let others = VARIANTS.iter().filter(|v| v.0 != v.1);
+    let groups: Vec<_> = others
+        .map(|(name, base, _)| {
+            let over = |count| Some(f.get(&variant(name, count))? / f.get(&variant(base, count))?);
+            (*name, COUNTS.map(over).to_vec())
+        })
+        .collect();
+    let svg = draw::bars(TITLE, &["instructions", "NVM bytes"], &groups);
+    let svg = svg.map_err(|e| anyhow!("{PLOT}: {e}"))?;
+    Ok(vec![(PLOT.to_owned(), svg)])
 }
 
 #[cfg(test)]
@@ -256,6 +278,7 @@ mod tests {
         let text = part("program-variants", &f).unwrap();
         assert!(text.contains("not two | 250 | 1.25 | - | - |"), "{text}");
         assert!(part("programs", &f).is_none());
+        assert!(plots(&f).unwrap().is_empty());
     }
 
     #[test]
@@ -271,6 +294,8 @@ mod tests {
             .collect();
         let found = figures(&costs).unwrap();
         assert_eq!(found["rtos.variants.em_logged.nvm_bytes"], 7.0);
+        let svg = &plots(&found).unwrap()[0].1;
+        assert!(svg.contains("objects_logged") && svg.contains("NVM bytes"));
         assert_eq!(found[LAZY], 1.0);
         costs.remove(&key("variants.mq_swept.nvm_bytes".into()).0);
         assert!(figures(&costs).is_err());

@@ -34,7 +34,7 @@ macro_rules! tests {
 tests! {
     // Priorities leave `etl` and `sen` few points.
     etl: Etl, 4, 0, 1;
-    sen: Sen, 10, 1, 1;
+    sen: Sen, 1, 1, 1;
     kv: Kv, 500, 2, 64;
     train: Train, 200, 3, 64;
     em: Em, 100, 4, 1;
