@@ -23,16 +23,21 @@ pub use port::{Masked, Stack};
 /// The memory, and the critical section of the threads.
 pub type Fram = Preempted<InOrder, Masked>;
 
-/// Bytes of a thread's stack, of so many threads. On a RISC-V core handlers run there, too. An
-/// MSP430 has 8 KiB of RAM for all of them, and for the memory of the build that is volatile.
+/// Bytes of a thread's stack, if there is enough RAM: on a RISC-V core handlers run there, too.
+pub const STACK: usize = if cfg!(target_arch = "riscv32") {
+    4096
+} else {
+    2048
+};
+
+/// Bytes of a thread's stack, of so many threads. An MSP430 has 8 KiB of RAM for all of them, and
+/// for the memory of the build that is volatile.
 pub const fn stack(threads: usize) -> usize {
-    if cfg!(target_arch = "arm") {
-        2048
-    } else if cfg!(target_arch = "msp430") {
-        let part = 5120 / threads / 16 * 16;
-        if part < 2048 { part } else { 2048 }
+    let part = 5120 / threads / 16 * 16;
+    if cfg!(target_arch = "msp430") && part < STACK {
+        part
     } else {
-        4096
+        STACK
     }
 }
 
