@@ -294,18 +294,20 @@ impl Tag {
 
     /// `None` for a word that is never written.
     fn decode(word: u32, w: &Widths) -> Option<Tag> {
-        let tag = Tag {
+        let mut tag = Tag {
             after: word & w.max_state(),
             before: word >> w.state & w.max_state(),
-            stamp: Stamp {
+            ..Tag::settled(0)
+        };
+        // A mask, because a small core shifts 32 bits one by one, and most words are settled.
+        let known = if word & !ones(2 * w.state) == 0 {
+            tag.before == tag.after
+        } else {
+            tag.stamp = Stamp {
                 owner: word >> (2 * w.state) & w.max_owner(),
                 sequence: word >> (2 * w.state) >> w.owner,
-            },
-        };
-        let known = if tag.is_settled() {
-            tag == Tag::settled(tag.after)
-        } else {
-            tag.stamp.sequence <= w.max_sequence()
+            };
+            !tag.is_settled() && tag.stamp.sequence <= w.max_sequence()
         };
         let known = known || planted!("nvmem/tagged-word-unchecked");
         known.then_some(tag)
