@@ -107,22 +107,3 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
 extern "C" fn abort() -> ! {
     machine::end(relume_suite::abi::FAULT)
 }
-
-struct NoInterrupts;
-critical_section::set_impl!(NoInterrupts);
-
-// SAFETY: one core; nothing interrupts while they are off.
-unsafe impl critical_section::Impl for NoInterrupts {
-    unsafe fn acquire() -> bool {
-        let before: u16;
-        // SAFETY: reads the status register and clears its interrupt enable.
-        unsafe { asm!("mov r2, {0}", "dint", "nop", out(reg) before) };
-        before & 8 != 0
-    }
-    unsafe fn release(enabled: bool) {
-        if enabled {
-            // SAFETY: they were on before.
-            unsafe { asm!("nop", "eint", "nop") }
-        }
-    }
-}

@@ -1,6 +1,6 @@
 //! Start-up, and the end of a program.
 
-use core::arch::{asm, global_asm};
+use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use example_programs::support::{Fram, Machine};
@@ -8,6 +8,10 @@ use nv_rtos::nvmem::Region;
 
 #[path = "../../../crates/rtos/src/msp430fr5994/arithmetic.rs"]
 mod arithmetic;
+#[path = "../../msp430/src/halt.rs"]
+mod halt;
+#[path = "../../msp430/src/one_core.rs"]
+mod one_core;
 #[macro_use]
 #[path = "../../../crates/rtos/src/msp430fr5994/ram.rs"]
 mod ram;
@@ -162,43 +166,5 @@ fn run(memory: Option<Region<'static, Fram>>, boot: Boot) -> ! {
     show(OVER);
     // SAFETY: nothing else refers to it.
     unsafe { (&raw mut FOUND).write_volatile(Found { mark, words }) };
-    stop()
-}
-
-/// Stops the core for good: interrupts off, and it sleeps.
-fn stop() -> ! {
-    loop {
-        // SAFETY: nothing wakes the core any more.
-        unsafe { asm!("dint", "nop", "bis #0x10, r2", "nop") }
-    }
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    stop()
-}
-
-/// What `core` calls where it cannot go on.
-#[unsafe(no_mangle)]
-extern "C" fn abort() -> ! {
-    stop()
-}
-
-struct OneCore;
-critical_section::set_impl!(OneCore);
-
-// SAFETY: one core; nothing interrupts while they are off.
-unsafe impl critical_section::Impl for OneCore {
-    unsafe fn acquire() -> bool {
-        let before: u16;
-        // SAFETY: reads the status register and clears its interrupt enable.
-        unsafe { asm!("mov r2, {0}", "dint", "nop", out(reg) before) };
-        before & 8 != 0
-    }
-    unsafe fn release(enabled: bool) {
-        if enabled {
-            // SAFETY: they were on before.
-            unsafe { asm!("nop", "eint", "nop") }
-        }
-    }
+    halt::stop()
 }

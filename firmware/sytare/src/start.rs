@@ -6,6 +6,10 @@ use nv_device::nvmem::{InOrder16, Region};
 
 #[path = "../../../crates/rtos/src/msp430fr5994/arithmetic.rs"]
 mod arithmetic;
+#[path = "../../msp430/src/halt.rs"]
+mod halt;
+#[path = "../../msp430/src/one_core.rs"]
+mod one_core;
 #[macro_use]
 #[path = "../../../crates/rtos/src/msp430fr5994/ram.rs"]
 mod ram;
@@ -129,43 +133,5 @@ pub fn run(main: fn(Region<'static, Memory>) -> Option<Found>) -> ! {
     };
     // SAFETY: nothing else refers to it.
     unsafe { (&raw mut FOUND).write_volatile(found) };
-    stop()
-}
-
-/// Stops the core for good: interrupts off, and it sleeps.
-fn stop() -> ! {
-    loop {
-        // SAFETY: nothing wakes the core any more.
-        unsafe { asm!("dint", "nop", "bis #0x10, r2", "nop") }
-    }
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    stop()
-}
-
-/// What `core` calls where it cannot go on.
-#[unsafe(no_mangle)]
-extern "C" fn abort() -> ! {
-    stop()
-}
-
-struct OneCore;
-critical_section::set_impl!(OneCore);
-
-// SAFETY: one core; nothing interrupts while they are off.
-unsafe impl critical_section::Impl for OneCore {
-    unsafe fn acquire() -> bool {
-        let before: u16;
-        // SAFETY: reads the status register and clears its interrupt enable.
-        unsafe { asm!("mov r2, {0}", "dint", "nop", out(reg) before) };
-        before & 8 != 0
-    }
-    unsafe fn release(enabled: bool) {
-        if enabled {
-            // SAFETY: they were on before.
-            unsafe { asm!("nop", "eint", "nop") }
-        }
-    }
+    halt::stop()
 }
