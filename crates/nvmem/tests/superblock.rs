@@ -210,7 +210,7 @@ fn a_flipped_bit_is_damage_and_never_an_older_state() {
         ram.bytes()[bit / 8] ^= 1 << (bit % 8);
         let found = ram.probe::<InOrder32>();
         // The marker counts no more. A checksum is not needed where the copy says what is expected.
-        let unread = bit < 64 * 8 || bit >= (128 - 4) * 8;
+        let unread = !(64 * 8..(128 - 4) * 8).contains(&bit);
         let harmless = found == State::Ready(SB) && unread;
         assert!(harmless || found == State::Damaged, "bit {bit}: {found:?}");
         // Another program looks at it: then the checksum counts.
