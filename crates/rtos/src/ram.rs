@@ -203,7 +203,7 @@ pub struct Mark {
 /// The parts of a [`Ram`]. Their lengths are constants of the system.
 pub trait Memory {
     /// What it holds before the objects and threads are known. All bytes are zeros, so that a
-    /// program has no copy of it among its constants: [`Control::begin`] and [`Object::begin`] make
+    /// program has no copy of it among its constants: `Control::begin` and `Object::begin` make
     /// the rest.
     const NEW: Self;
     /// The threads.
