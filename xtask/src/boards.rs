@@ -16,6 +16,7 @@
 use crate::abi::MSP430;
 use crate::figures::Figures;
 use crate::firmware;
+use crate::msp430::emulator;
 use crate::project::{Project, has_program, has_target};
 use crate::run::{Outcome, Step, cargo};
 use anyhow::{Context, Result, bail, ensure};
@@ -363,18 +364,9 @@ fn campaign(project: &Project, b: &Board, bin: &str) -> Result<u64> {
 /// Cuts the power of a MSP430's image at random instructions, in its emulator. Then it runs as far
 /// without cuts, and must print the same results. Returns the last count.
 fn emulated(project: &Project, b: &Board, bin: &str, s: &Step) -> Result<u64> {
-    let mut c = cargo();
-    c.current_dir(&project.root).args([
-        "build",
-        "--release",
-        "-p",
-        "msp430-emu",
-        "--bin",
-        "serial",
-    ]);
-    s.run(c)?;
+    let serial = emulator(project, "serial", s)?;
     let counts = |cuts: u32, until: String| -> Result<Counts> {
-        let mut c = Command::new(project.target.join("release/serial"));
+        let mut c = Command::new(serial.get_program());
         c.args(["--kills", &cuts.to_string(), "--until", &until])
             .arg(image(project, b, bin));
         let mut counts = Counts::default();
