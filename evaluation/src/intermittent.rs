@@ -110,7 +110,7 @@ pub fn more_is_better(key: &str) -> bool {
 }
 
 const PLOT: &str = "programs-msp430.svg";
-const TITLE: &str = "cycles on an MSP430FR5994, over the same program without protection in SRAM";
+const TITLE: &str = "cycles on an MSP430FR5994, over those of unprotected programs in SRAM";
 
 /// A generated part of docs/EVALUATION.md. Empty when nothing was measured.
 pub fn part(name: &str, f: &Figures) -> Option<String> {

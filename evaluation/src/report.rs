@@ -54,14 +54,14 @@ const SECTIONS: &[(&str, &str, &str)] = &[
          cuts too, find what a plain reference\n  finds. `cut_ratio` is what the program takes with a cut each `cut_every` \
          instructions, the boots\n  included, over what it takes without. `boot_instructions` is the longest boot there,\n  and `restart_instructions` the longest way from a reset to the first store of a thread.\n\
          - `max_step_instructions` is the longest step of the protected build, `steps` how many it has,\n  records of loops \
-         included. `full_restart_instructions` is the longest way from a reset to the\n  first store of a thread after a cut right \
-         before a commit store, when the step's journal is\n  full, and `full_rollback_instructions` the part of it that looks \
+         included. `full_restart_instructions` is the longest way from a reset to the\n  first store of a thread. The cut came right \
+         before a commit store, when the step's journal is\n  full. `full_rollback_instructions` is the part of it that looks \
          for entries of journals and\n  undoes them. `longest_restart_instructions` and `rollback_instructions` are the most \
          after all\n  cuts. `lines` are the lines of a program, and `port_lines` those that a port from a program for\n  RAM \
          adds or changes.\n\
-         - `rollback` is a restart of four threads that wait in a step, all with full journals\n  (`eager`), and with a full \
-         journal of the first one only (`one`); `undo` is the part of the\n  rollback. `lazy` is the first one without the \
-         rollback of three journals. `variants` are programs\n  with one thing less that makes them fast: \
+         - `rollback` is a restart of four threads that wait in a step. All have full journals\n  (`eager`), or only the first \
+         one has (`one`). `undo` is the part of the\n  rollback. `lazy` is the first one without the \
+         rollback of three journals. `variants` are programs\n  with one optimisation less: \
          docs/EVALUATION.md says which.\n\
          - `geomean` is over the eleven programs: protected and unprotected over IntOS without\n  protection (`base`), protected \
          over unprotected (`own`), the bytes of the protected one over\n  those of IntOS without protection, and `cut_ratio`.\n  `mq.code` is the whole program with its constants, in bytes, at \

@@ -317,7 +317,7 @@ impl<'m, M: Model> Core<'m, M> {
 
 /// Runs transactions on a root of type `R`. A pool has one context for each of its roots. Their
 /// transactions may be open at the same time, each on its own stack.
-// Of one layout, whatever the root: see `Context::untyped`.
+// The layout is the same for every root type: see `Context::untyped`.
 #[repr(C)]
 pub struct Context<'c, R, M = InOrder32> {
     pub(crate) core: &'c Core<'c, M>,

@@ -893,7 +893,7 @@ where
     Ok(())
 }
 
-/// Allocates the object of root `i`, whatever its type: where its `bytes` bytes are.
+/// Allocates `bytes` bytes for the object of root `i`, of any type. Returns where they are.
 fn init_root_block<M: Model>(i: usize, bytes: usize, tx: &Tx<'_, M>) -> Result<*mut u8, Error>
 where
     M::Unit: Width,

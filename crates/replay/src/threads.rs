@@ -190,7 +190,7 @@ pub struct Place<'c, R, M = InOrder32> {
 unsafe impl<R, M: Model, S: Section> Send for Place<'_, R, Preempted<M, S>> {}
 
 /// The part of a shared pool that belongs to a [`Thread`].
-// Of one layout, whatever the root.
+// The layout is the same for every root type.
 #[repr(C)]
 pub struct Member<'c, R, M = InOrder32> {
     context: Context<'c, R, M>,

@@ -17,7 +17,7 @@ use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 /// A thread, as its body sees it: steps, and what is done between them.
 ///
 /// A body is run from its beginning in each life, and passes the steps that it has committed.
-// Of one layout, whatever the root: see `Thread::with_root`.
+// The layout is the same for every root type: see `Thread::with_root`.
 #[repr(C)]
 pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
     /// Its environment is the thread's seat in the kernel.

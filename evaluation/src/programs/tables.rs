@@ -230,7 +230,7 @@ fn variants(f: &Figures) -> String {
 }
 
 const PLOT: &str = "program-variants.svg";
-const TITLE: &str = "a program with one thing less that makes it fast, over the program as it is";
+const TITLE: &str = "programs with one optimisation less, over the programs as they are";
 
 /// File and content of the plot of the variants, if there are figures of them.
 ///

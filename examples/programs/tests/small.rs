@@ -1,7 +1,7 @@
 //! Each program in small: two rounds instead of its own number, two keys in a step, two messages.
-//! It is cut at every event. Some make a second cut in the life after that, at every event, too:
-//! three of them in each run, of which two boot some of the states, and the others by turns. In
-//! long runs all boot all states of two cuts.
+//! It is cut at every event. Three programs are always cut a second time, at every event of the
+//! life after that; two of these boot a sample of the states. The other programs take turns. A long
+//! run makes two cuts in all of them, and boots all states.
 //!
 //! `cargo test -p example-programs --test small -- --nocapture` prints the number of cuts.
 

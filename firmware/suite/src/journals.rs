@@ -5,7 +5,7 @@
 //!   finds four full journals. Asked for fewer rounds, only so many threads change something.
 //! - `known_step`: a step makes a loop of as many turns as there are rounds, waits for a semaphore,
 //!   and commits. Another thread makes a longer loop, outside of any step, and gives the semaphore.
-//!   So the longest step takes two instructions more for each round, whatever the other one does.
+//!   So the longest step takes two instructions more for each round. The other one does not count.
 
 use crate::{Group, Mapped, Scenario};
 

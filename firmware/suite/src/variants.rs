@@ -8,7 +8,7 @@
 //! | `mq_apart` | the same, and each operation on a queue has a step of its own |
 //! | `mq_whole` | a worker's window is logged as a whole, not the one sample that changes |
 //! | `mq_swept` | sequence numbers have 6 bits: they come round after 63 steps, not after 8,191 |
-//! | `mq_plain` | all of that at once |
+//! | `mq_plain` | all of these at once |
 //! | `em` | nothing: an actor's buffer has two versions |
 //! | `em_logged` | it has one, which is logged |
 //! | `objects` | an object of 200 bytes is filled in the step that makes it: nothing is logged |
