@@ -88,6 +88,7 @@ use crate::persist::{Invalid, NoHandles, Plain};
 use crate::planted;
 use crate::region::{OpenFailure, Region};
 use core::marker::PhantomData;
+use core::ops::Range;
 
 /// The widths of a tagged word's fields, in bits. One sequence number, one owner and two states
 /// must fit into a unit.
@@ -263,6 +264,14 @@ impl core::fmt::Display for TagError {
 }
 impl core::error::Error for TagError {}
 
+/// Makes a range reach over an index that is not before its end.
+fn widen(range: &mut Range<usize>, index: usize) {
+    if range.is_empty() {
+        range.start = index;
+    }
+    range.end = index + 1;
+}
+
 /// The content of a tagged word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag {
@@ -292,23 +301,34 @@ impl Tag {
         (stamp << w.state | self.before) << w.state | self.after
     }
 
+    /// The state of a settled word, as most words are after a boot. `None` for any other word.
+    ///
+    /// It compares the whole word, because a small core shifts 32 bits one by one.
+    #[inline(always)]
+    const fn settled_state(word: u32, w: &Widths) -> Option<u32> {
+        let state = word & w.max_state();
+        if word == (state << w.state | state) {
+            Some(state)
+        } else {
+            None
+        }
+    }
+
     /// `None` for a word that is never written.
     fn decode(word: u32, w: &Widths) -> Option<Tag> {
-        let mut tag = Tag {
-            after: word & w.max_state(),
+        if let Some(state) = Tag::settled_state(word, w) {
+            return Some(Tag::settled(state));
+        }
+        let stamp = word >> (2 * w.state);
+        let tag = Tag {
+            stamp: Stamp {
+                owner: stamp & w.max_owner(),
+                sequence: stamp >> w.owner,
+            },
             before: word >> w.state & w.max_state(),
-            ..Tag::settled(0)
+            after: word & w.max_state(),
         };
-        // A mask, because a small core shifts 32 bits one by one, and most words are settled.
-        let known = if word & !ones(2 * w.state) == 0 {
-            tag.before == tag.after
-        } else {
-            tag.stamp = Stamp {
-                owner: word >> (2 * w.state) & w.max_owner(),
-                sequence: word >> (2 * w.state) >> w.owner,
-            };
-            !tag.is_settled() && tag.stamp.sequence <= w.max_sequence()
-        };
+        let known = !tag.is_settled() && tag.stamp.sequence <= w.max_sequence();
         let known = known || planted!("nvmem/tagged-word-unchecked");
         known.then_some(tag)
     }
@@ -403,8 +423,8 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     ) -> Result<Self, OpenFailure<'m, M, TagError>> {
         let mut words = Self::new(region, count, fields)?;
         match words.check(&resolve) {
-            Ok(()) => {
-                words.settle_all(&resolve);
+            Ok(stamped) => {
+                words.settle_all(stamped, &resolve);
                 Ok(words)
             }
             Err(error) => Err(words.refused(error)),
@@ -437,17 +457,27 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         Err(OpenFailure { error, region })
     }
 
-    /// Checks all words. Stores nothing.
-    fn check(&self, resolve: &impl Fn(u32) -> Option<u32>) -> Result<(), TagError> {
+    /// Checks all words. Stores nothing. Returns a range with all that are not settled.
+    fn check(&self, resolve: &impl Fn(u32) -> Option<u32>) -> Result<Range<usize>, TagError> {
+        let mut stamped = 0..0;
         for index in 0..self.count {
-            self.resolved(index, resolve)?;
+            if self.settled(index).is_none() {
+                self.resolved(index, resolve)?;
+                widen(&mut stamped, index);
+            }
         }
-        Ok(())
+        Ok(stamped)
     }
 
-    /// Settles all words with the states that count.
-    fn settle_all(&mut self, resolve: &impl Fn(u32) -> Option<u32>) {
-        for i in 0..self.count {
+    /// Settles the words in a range with the states that count.
+    fn settle_all(&mut self, stamped: Range<usize>, resolve: &impl Fn(u32) -> Option<u32>) {
+        if stamped.is_empty() {
+            return;
+        }
+        for i in stamped {
+            if self.settled(i).is_some() {
+                continue;
+            }
             let Ok((tag, state)) = self.resolved(i, resolve) else {
                 continue;
             };
@@ -455,9 +485,7 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
             if doubtful && planted!("nvmem/tagged-doubt-left") {
                 continue;
             }
-            if !tag.is_settled() {
-                self.store(i, Tag::settled(state));
-            }
+            self.store(i, Tag::settled(state));
         }
         mapped::fence::<M>();
     }
@@ -472,13 +500,25 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         self.region
     }
 
-    fn tag(&self, index: usize) -> Result<Tag, TagError> {
+    /// The content of word `index`, if there is one.
+    #[inline(always)]
+    fn load(&self, index: usize) -> Option<u32> {
         if index >= self.count {
-            return Err(TagError::Index { index });
+            return None;
         }
         // SAFETY: invariant "Inside the region": `new` has compared the length with `count`;
         // nothing here is ever lent.
-        let word = unsafe { self.region.load(index * M::Unit::BYTES) };
+        Some(unsafe { self.region.load(index * M::Unit::BYTES) })
+    }
+
+    /// The state of word `index`, if that is settled.
+    #[inline(always)]
+    fn settled(&self, index: usize) -> Option<u32> {
+        Tag::settled_state(self.load(index)?, &self.widths())
+    }
+
+    fn tag(&self, index: usize) -> Result<Tag, TagError> {
+        let word = self.load(index).ok_or(TagError::Index { index })?;
         Tag::decode(word, &self.widths()).ok_or(TagError::Damaged { index })
     }
 
@@ -506,8 +546,22 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     ///
     /// **Cost**: a load. **Errors**: [`TagError::Index`]; [`TagError::Damaged`] if the resolver
     /// does not know the owner.
+    #[inline(always)]
     pub fn get(&self, index: usize, resolve: impl Fn(u32) -> Option<u32>) -> Result<u32, TagError> {
-        let (tag, state) = self.resolved(index, &resolve)?;
+        match self.settled(index) {
+            Some(state) => Ok(state),
+            None => self.get_stamped(index, &resolve),
+        }
+    }
+
+    /// [`get`](Words::get) of any word.
+    #[inline(never)]
+    fn get_stamped(
+        &self,
+        index: usize,
+        resolve: &impl Fn(u32) -> Option<u32>,
+    ) -> Result<u32, TagError> {
+        let (tag, state) = self.resolved(index, resolve)?;
         if planted!("nvmem/tagged-doubt-is-read") {
             return Ok(tag.after);
         }
@@ -816,13 +870,13 @@ impl<'m, M: Model, T: Plain, F: WordWidths> Cells<'m, M, T, F> {
     ) -> Result<Self, OpenFailure<'m, M, TagError>> {
         let region = Self::long_enough(region, count, fields.widths())?;
         let mut cells = Self::of(Words::new(region, count, fields)?);
-        let checked = cells.check(&resolve).and_then(|()| {
-            cells.words.settle_all(&resolve);
+        let checked = cells.check(0..count, &resolve).and_then(|stamped| {
+            cells.words.settle_all(stamped.clone(), &resolve);
             // The same resolver may have answered otherwise, so the states are taken again.
-            cells.check(&|_| None)
+            cells.check(stamped, &|_| None)
         });
         match checked {
-            Ok(()) => Ok(cells),
+            Ok(_) => Ok(cells),
             Err(error) => Err(cells.words.refused(error)),
         }
     }
@@ -850,10 +904,22 @@ impl<'m, M: Model, T: Plain, F: WordWidths> Cells<'m, M, T, F> {
         }
     }
 
-    /// Checks all words and the versions that count. Stores nothing.
-    fn check(&self, resolve: &impl Fn(u32) -> Option<u32>) -> Result<(), TagError> {
-        for index in 0..self.words.count {
-            let (_, version) = self.words.resolved(index, resolve)?;
+    /// Checks some words and the versions that count. Stores nothing. Returns a range with all
+    /// words that are not settled.
+    fn check(
+        &self,
+        cells: Range<usize>,
+        resolve: &impl Fn(u32) -> Option<u32>,
+    ) -> Result<Range<usize>, TagError> {
+        let mut stamped = 0..0;
+        for index in cells {
+            let version = match self.words.settled(index) {
+                Some(version) => version,
+                None => {
+                    widen(&mut stamped, index);
+                    self.words.resolved(index, resolve)?.1
+                }
+            };
             let at = self.at(index, version);
             mapped::will_read(at.cast(), size_of::<T>());
             // SAFETY: invariant "Inside the region": a version, aligned, and nothing is lent.
@@ -862,7 +928,7 @@ impl<'m, M: Model, T: Plain, F: WordWidths> Cells<'m, M, T, F> {
                 checked.map_err(|reason| TagError::Invalid { index, reason })?;
             }
         }
-        Ok(())
+        Ok(stamped)
     }
 
     /// The address of a version of cell `index`, which is less than the count.
