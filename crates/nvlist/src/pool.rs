@@ -120,6 +120,7 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
             params: geo.params::<M>(region.len()),
         };
         let error = match superblock::probe_view(&region, &mine) {
+            State::Ready(view) if view.is_expected() => return Ok(region),
             State::Ready(view) => match view.agrees(&mut mine, 0) {
                 Ok(()) => return Ok(region),
                 Err(Difference::Layout) => OpenError::LayoutMismatch(LayoutMismatch {

@@ -180,6 +180,20 @@ impl Superblock {
     }
 }
 
+/// Which copy counts, and whether it was seen to say what is expected.
+struct Counts {
+    copy: usize,
+    as_expected: bool,
+}
+
+impl Counts {
+    /// That of a region as a format of a blank one leaves it.
+    const AS_EXPECTED: Self = Counts {
+        copy: 1,
+        as_expected: true,
+    };
+}
+
 /// Access to the superblock of a region. Methods that do not check the length need a region of at
 /// least [`Superblock::BYTES`].
 struct SuperblockRegion<'r, 'm, M>(&'r Region<'m, M>);
@@ -255,12 +269,12 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
 
     /// The state of the region, and which copy counts.
     #[inline(never)]
-    fn probe(self, expected: &Superblock) -> State<usize> {
+    fn probe(self, expected: &Superblock) -> State<Counts> {
         if self.0.len() < Superblock::BYTES {
             return State::Foreign;
         }
         if self.is_as_formatted(expected) {
-            return State::Ready(1);
+            return State::Ready(Counts::AS_EXPECTED);
         }
         let Some(copy) = self.newest() else {
             return self.classify_without_copy(expected);
@@ -268,7 +282,10 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         if self.is_damaged(1 - copy, copy) {
             State::Damaged
         } else if state_of(self.word(copy, 1)) == READY {
-            State::Ready(copy)
+            State::Ready(Counts {
+                copy,
+                as_expected: false,
+            })
         } else if self.word(copy, 2) == u32::from_le_bytes(expected.kind) {
             State::Formatting
         } else {
@@ -322,7 +339,7 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
 
     /// Classifies a region without an intact copy: blank except perhaps for a torn format marker,
     /// or other content.
-    fn classify_without_copy(self, expected: &Superblock) -> State<usize> {
+    fn classify_without_copy(self, expected: &Superblock) -> State<Counts> {
         let size = M::Unit::BYTES;
         let not_ours = || {
             if self.word(0, 0) == MAGIC || self.word(1, 0) == MAGIC {

@@ -264,6 +264,25 @@ impl core::fmt::Display for TagError {
 }
 impl core::error::Error for TagError {}
 
+/// `n << by` in a word of `M`, into which the result fits. A core of 16 bits shifts 32 bits one by
+/// one.
+#[inline(always)]
+fn shl<M: Model>(n: u32, by: u8) -> u32 {
+    match M::Unit::BYTES {
+        2 => u32::from((n as u16).wrapping_shl(by.into())),
+        _ => n.wrapping_shl(by.into()),
+    }
+}
+
+/// `n >> by`, for a word of `M`.
+#[inline(always)]
+fn shr<M: Model>(n: u32, by: u8) -> u32 {
+    match M::Unit::BYTES {
+        2 => u32::from((n as u16).wrapping_shr(by.into())),
+        _ => n.wrapping_shr(by.into()),
+    }
+}
+
 /// Makes a range reach over an index that is not before its end.
 fn widen(range: &mut Range<usize>, index: usize) {
     if range.is_empty() {
@@ -296,36 +315,33 @@ impl Tag {
         self.stamp.sequence == 0
     }
 
-    const fn encode(&self, w: &Widths) -> u32 {
-        let stamp = self.stamp.sequence << w.owner | self.stamp.owner;
-        (stamp << w.state | self.before) << w.state | self.after
+    #[inline(always)]
+    fn encode<M: Model>(&self, w: &Widths) -> u32 {
+        let stamp = shl::<M>(self.stamp.sequence, w.owner) | self.stamp.owner;
+        let states = shl::<M>(self.before, w.state) | self.after;
+        shl::<M>(stamp, 2 * w.state) | states
     }
 
     /// The state of a settled word, as most words are after a boot. `None` for any other word.
-    ///
-    /// It compares the whole word, because a small core shifts 32 bits one by one.
     #[inline(always)]
-    const fn settled_state(word: u32, w: &Widths) -> Option<u32> {
+    fn settled_state<M: Model>(word: u32, w: &Widths) -> Option<u32> {
         let state = word & w.max_state();
-        if word == (state << w.state | state) {
-            Some(state)
-        } else {
-            None
-        }
+        (word == shl::<M>(state, w.state) | state).then_some(state)
     }
 
     /// `None` for a word that is never written.
-    fn decode(word: u32, w: &Widths) -> Option<Tag> {
-        if let Some(state) = Tag::settled_state(word, w) {
+    #[inline(always)]
+    fn decode<M: Model>(word: u32, w: &Widths) -> Option<Tag> {
+        if let Some(state) = Tag::settled_state::<M>(word, w) {
             return Some(Tag::settled(state));
         }
-        let stamp = word >> (2 * w.state);
+        let stamp = shr::<M>(word, 2 * w.state);
         let tag = Tag {
             stamp: Stamp {
                 owner: stamp & w.max_owner(),
-                sequence: stamp >> w.owner,
+                sequence: shr::<M>(stamp, w.owner),
             },
-            before: word >> w.state & w.max_state(),
+            before: shr::<M>(word, w.state) & w.max_state(),
             after: word & w.max_state(),
         };
         let known = !tag.is_settled() && tag.stamp.sequence <= w.max_sequence();
@@ -478,11 +494,10 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
             if self.settled(i).is_some() {
                 continue;
             }
-            let Ok((tag, state)) = self.resolved(i, resolve) else {
+            let Ok((state, in_doubt)) = self.resolved(i, resolve) else {
                 continue;
             };
-            let doubtful = tag.stamp.sequence > 0 && state == tag.before;
-            if doubtful && planted!("nvmem/tagged-doubt-left") {
+            if in_doubt && planted!("nvmem/tagged-doubt-left") {
                 continue;
             }
             self.store(i, Tag::settled(state));
@@ -514,32 +529,34 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     /// The state of word `index`, if that is settled.
     #[inline(always)]
     fn settled(&self, index: usize) -> Option<u32> {
-        Tag::settled_state(self.load(index)?, &self.widths())
+        Tag::settled_state::<M>(self.load(index)?, &self.widths())
     }
 
     fn tag(&self, index: usize) -> Result<Tag, TagError> {
         let word = self.load(index).ok_or(TagError::Index { index })?;
-        Tag::decode(word, &self.widths()).ok_or(TagError::Damaged { index })
+        Tag::decode::<M>(word, &self.widths()).ok_or(TagError::Damaged { index })
     }
 
     /// Stores word `index`, which is less than `count`.
     fn store(&mut self, index: usize, tag: Tag) {
-        let word = tag.encode(&self.widths());
+        let word = tag.encode::<M>(&self.widths());
         // SAFETY: invariant "Inside the region": as in `tag`; the callers have read the word, or
         // count to `count`.
         unsafe { self.region.store(index * M::Unit::BYTES, word) }
     }
 
-    /// A word and the state that counts.
+    /// The state of a word that counts, and whether the word is in doubt.
     fn resolved(
         &self,
         index: usize,
         resolve: &impl Fn(u32) -> Option<u32>,
-    ) -> Result<(Tag, u32), TagError> {
-        let tag = self.tag(index)?;
-        let damaged = TagError::Damaged { index };
-        let in_doubt = tag.in_doubt(&self.widths(), resolve).ok_or(damaged)?;
-        Ok((tag, if in_doubt { tag.before } else { tag.after }))
+    ) -> Result<(u32, bool), TagError> {
+        let word = self.load(index).ok_or(TagError::Index { index })?;
+        let known = Tag::decode::<M>(word, &self.widths()).and_then(|tag| {
+            let in_doubt = tag.in_doubt(&self.widths(), resolve)?;
+            Some((if in_doubt { tag.before } else { tag.after }, in_doubt))
+        });
+        known.ok_or(TagError::Damaged { index })
     }
 
     /// The committed state of word `index`.
@@ -561,11 +578,10 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         index: usize,
         resolve: &impl Fn(u32) -> Option<u32>,
     ) -> Result<u32, TagError> {
-        let (tag, state) = self.resolved(index, resolve)?;
         if planted!("nvmem/tagged-doubt-is-read") {
-            return Ok(tag.after);
+            return Ok(self.tag(index)?.after);
         }
-        Ok(state)
+        Ok(self.resolved(index, resolve)?.0)
     }
 
     /// The state that the running transaction `stamp` has set, if it has set this word.
@@ -681,8 +697,7 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         index: usize,
         resolve: &impl Fn(u32) -> Option<u32>,
     ) -> Result<u32, TagError> {
-        let (tag, state) = self.resolved(index, resolve)?;
-        let in_doubt = tag.in_doubt(&self.widths(), resolve) != Some(false);
+        let (state, in_doubt) = self.resolved(index, resolve)?;
         if in_doubt && !planted!("nvmem/tagged-busy-overwritten") {
             return Err(TagError::Busy);
         }
@@ -917,7 +932,7 @@ impl<'m, M: Model, T: Plain, F: WordWidths> Cells<'m, M, T, F> {
                 Some(version) => version,
                 None => {
                     widen(&mut stamped, index);
-                    self.words.resolved(index, resolve)?.1
+                    self.words.resolved(index, resolve)?.0
                 }
             };
             let at = self.at(index, version);
@@ -1085,6 +1100,7 @@ type InAnyModel = crate::model::InOrder32;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{InOrder16, InOrder32};
 
     #[test]
     fn words_come_back_and_others_are_refused() {
@@ -1101,10 +1117,14 @@ mod tests {
                     let used = u32::from(sequence + owner + 2 * state);
                     let mut known = 0;
                     for word in 0..1 << (used + 1) {
-                        let Some(tag) = Tag::decode(word, &w) else {
+                        let Some(tag) = Tag::decode::<InOrder32>(word, &w) else {
                             continue;
                         };
-                        assert_eq!(tag.encode(&w), word);
+                        assert_eq!(tag.encode::<InOrder32>(&w), word);
+                        if used <= 16 && word >> 16 == 0 {
+                            assert_eq!(Tag::decode::<InOrder16>(word, &w), Some(tag));
+                            assert_eq!(tag.encode::<InOrder16>(&w), word);
+                        }
                         known += 1;
                     }
                     // All stamps with all pairs of states, and a settled word for each state.
@@ -1117,7 +1137,6 @@ mod tests {
 
     #[test]
     fn widths_that_fit() {
-        use crate::model::{InOrder16, InOrder32};
         let w = |sequence, owner, state| Widths {
             sequence,
             owner,

@@ -368,6 +368,7 @@ where
         let state = superblock::probe_view(region, &mine);
         let ready = matches!(state, State::Ready(_));
         if let State::Ready(stored) = &state
+            && !stored.is_expected()
             && let Err(other) = stored.agrees(&mut mine, param::STORED)
         {
             return Err(layout::mismatch_error(stored, &mine, other));

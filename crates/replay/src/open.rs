@@ -729,6 +729,7 @@ pub(crate) fn read_superblock<M: Model, G>(
 ) -> Result<(G, bool), OpenError> {
     let state = superblock::probe_view(region, sb);
     if let superblock::State::Ready(stored) = &state
+        && !stored.is_expected()
         && let Err(other) = stored.agrees(sb, stored_params)
     {
         return Err(mismatch_error(stored, sb, other));

@@ -930,6 +930,7 @@ impl<'m, S: System> Kernel<'m, S> {
             params,
         };
         let blank = match superblock::probe_view(&region, &mine) {
+            Found::Ready(stored) if stored.is_expected() => false,
             Found::Ready(stored) => {
                 match stored.agrees(&mut mine, 0) {
                     Err(Difference::Layout) if !planted!("nv-rtos/layout-not-compared") => {

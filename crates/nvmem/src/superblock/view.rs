@@ -1,7 +1,7 @@
 //! Reads the stored superblock in place, without a copy in RAM.
 
 use super::copy::{content, unpack};
-use super::{State, Stored, Superblock, SuperblockRegion};
+use super::{Counts, State, Stored, Superblock, SuperblockRegion};
 use crate::layout::Layout;
 use crate::model::Model;
 use crate::region::Region;
@@ -19,13 +19,19 @@ pub enum Difference {
 /// An intact copy, read in place.
 pub struct View<'r, 'm, M> {
     place: SuperblockRegion<'r, 'm, M>,
-    copy: usize,
+    counts: Counts,
 }
 
 impl<M: Model> View<'_, '_, M> {
     /// Kind, version and fingerprint.
     pub fn layout(&self) -> Layout {
         content(|i| self.word(i)).layout()
+    }
+
+    /// Whether the stored superblock was seen to be the expected one, which was given to
+    /// [`probe_view`]: after most boots it was, and then nothing needs to be compared.
+    pub fn is_expected(&self) -> bool {
+        self.counts.as_expected
     }
 
     /// Compares the stored superblock with `mine`. A parameter whose bit is set in `taken` is not
@@ -63,7 +69,7 @@ impl<M: Model> View<'_, '_, M> {
     }
 
     pub(super) fn word(&self, i: usize) -> u32 {
-        self.place.word(self.copy, i)
+        self.place.word(self.counts.copy, i)
     }
 }
 
@@ -75,5 +81,5 @@ pub fn probe_view<'r, 'm, M: Model>(
     expected: &Superblock,
 ) -> State<View<'r, 'm, M>> {
     let place = SuperblockRegion(region);
-    place.probe(expected).map(|copy| View { place, copy })
+    place.probe(expected).map(|counts| View { place, counts })
 }
