@@ -285,7 +285,7 @@ fn shr<M: Model>(n: u32, by: u8) -> u32 {
 
 /// Makes a range reach over an index that is not before its end.
 fn widen(range: &mut Range<usize>, index: usize) {
-    if range.is_empty() {
+    if range.start == range.end {
         range.start = index;
     }
     range.end = index + 1;
@@ -487,7 +487,7 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
 
     /// Settles the words in a range with the states that count.
     fn settle_all(&mut self, stamped: Range<usize>, resolve: &impl Fn(u32) -> Option<u32>) {
-        if stamped.is_empty() {
+        if stamped.start == stamped.end {
             return;
         }
         for i in stamped {

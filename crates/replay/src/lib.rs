@@ -55,7 +55,7 @@ pub use table::{CallKind, Config};
 #[cfg(feature = "async")]
 pub use threads::AsyncMirroredThread;
 pub use threads::{
-    Member, MirroredThread, Place, PlacesOf, Scanned, Thread, ThreadRoots, Threads,
+    Member, MirroredThread, Place, PlacesOf, Thread, ThreadRoots, Threads,
     last_committed_of,
 };
 pub use token::{HasInner, Token};

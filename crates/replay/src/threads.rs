@@ -152,9 +152,8 @@ pub(crate) struct AllTables<'m, M> {
     session: u32,
     /// The number of tables with records that their threads have not passed. Changes in sections.
     replaying: Cell<u8>,
-    /// What the open has found in the tables, and a bit for each that has records.
-    scans: [KnownScan; MAX_CONTEXTS],
-    with_records: u8,
+    /// What the open has found in the tables.
+    numbers: Numbers,
 }
 
 /// The runtime of one thread: a [`Replay`] whose pool others share.
@@ -291,15 +290,38 @@ impl<M: Model> AllTables<'_, M> {
         Place {
             all: self,
             context,
-            scan: self.scans.get(of).copied().unwrap_or(KnownScan::NONE),
+            scan: self.numbers.scans.get(of).copied().unwrap_or(KnownScan::NONE),
             n,
-            counted: self.with_records >> n & 1 != 0,
+            counted: self.numbers.with_records >> n & 1 != 0,
         }
     }
 
     /// Bytes of the region before the pool.
     fn before_pool(&self) -> usize {
         stride(&self.geo) * self.count
+    }
+
+    /// Scans all tables.
+    ///
+    /// **Errors**: one is damaged.
+    #[inline(never)]
+    fn read(&mut self) -> Result<(), OpenError> {
+        let numbers = &mut self.numbers;
+        numbers.with_records = 0;
+        for (n, known) in numbers.scans.iter_mut().enumerate().take(self.count) {
+            let found = table_of(&self.region, &self.geo, n).scan();
+            let found = found.map_err(OpenError::Damaged)?;
+            *known = found.known::<M>();
+            let some = found.cursor.at != found.cursor.end;
+            if some || planted!("nv-replay/reserved-place-holds-reclaim-up") {
+                numbers.with_records |= 1 << n;
+            }
+        }
+        if planted!("nv-replay/numbers-of-other-threads") {
+            let [a, b, ..] = &mut numbers.scans;
+            core::mem::swap(&mut a.committed, &mut b.committed);
+        }
+        Ok(())
     }
 }
 
@@ -402,6 +424,7 @@ fn finish_migration<M: Model>(
 }
 
 /// What the scan of all tables has found.
+#[derive(Clone, Copy)]
 struct Numbers {
     /// What was found in each; nothing in a blank region.
     scans: [KnownScan; MAX_CONTEXTS],
@@ -415,186 +438,14 @@ impl Numbers {
         with_records: 0,
     };
 
-    fn read<M: Model>(
-        &mut self,
-        region: &Region<'_, M>,
-        geo: &Geometry,
-        tables: usize,
-    ) -> Result<(), OpenError> {
-        self.with_records = 0;
-        for (n, known) in self.scans.iter_mut().enumerate().take(tables) {
-            let found = table_of(region, geo, n).scan();
-            let found = found.map_err(OpenError::Damaged)?;
-            *known = found.known::<M>();
-            let some = found.cursor.at != found.cursor.end;
-            if some || planted!("nv-replay/reserved-place-holds-reclaim-up") {
-                self.with_records |= 1 << n;
-            }
-        }
-        if planted!("nv-replay/numbers-of-other-threads") {
-            let [a, b, ..] = &mut self.scans;
-            core::mem::swap(&mut a.committed, &mut b.committed);
-        }
-        Ok(())
-    }
-
     /// The number of each thread's last commit; 0 for a blank region.
     fn committed(&self) -> [u32; MAX_CONTEXTS] {
-        self.scans.map(|s| s.committed.into())
-    }
-}
-
-/// A region of several threads whose superblock and tables were read: see [`Threads::scan`].
-pub struct Scanned<'m, T, M = InOrder32> {
-    region: Region<'m, M>,
-    geo: Geometry,
-    sb: Superblock,
-    blank: bool,
-    numbers: Numbers,
-    _t: PhantomData<fn(T) -> T>,
-}
-
-impl<'m, T: ThreadRoots, M: Model> Scanned<'m, T, M>
-where
-    M::Unit: Width,
-{
-    /// The sequence number of each thread's last committed transaction; 0 for a blank region, and
-    /// for threads that there are not.
-    pub fn committed(&self) -> [u32; MAX_CONTEXTS] {
-        self.numbers.committed()
+        core::array::from_fn(|n| self.of(n))
     }
 
-    /// Opens the region: the second half of [`Threads::open`], with its **Power loss**, **Cost**
-    /// and **Errors**. Reads neither the superblock nor, unless it formats or migrates, the tables
-    /// again.
-    #[inline(always)]
-    pub fn open<F>(self, init: F) -> Result<Threads<'m, T, M>, OpenFailure<'m, M>>
-    where
-        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<T::Init<'p>, pmem_tx::Error>,
-    {
-        let mut place = MaybeUninit::uninit();
-        self.open_in(&mut place, init)?;
-        // SAFETY: invariant "Open in its place": `open_in` has written every field, and nothing
-        // else refers to `place`.
-        Ok(unsafe { place.assume_init() })
-    }
-
-    /// Like [`Scanned::open`], but constructs the threads in `place`: a boot moves nothing.
-    /// **Errors**: as there.
-    #[inline(always)]
-    pub fn open_in<'p, F>(
-        self,
-        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
-        init: F,
-    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
-    where
-        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
-    {
-        self.open_by(place, init, finish_migration)
-    }
-
-    /// Like [`Scanned::open_in`], for regions that are never migrated. **Errors**: as there;
-    /// [`OpenError::Damaged`] for a region whose migration is not finished.
-    #[doc(hidden)]
-    #[inline(always)]
-    pub fn open_unmigrated_in<'p, F>(
-        self,
-        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
-        init: F,
-    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
-    where
-        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
-    {
-        self.open_by(place, init, |_, _, _, _| {
-            Err(OpenError::Damaged(Damage::Superblock))
-        })
-    }
-
-    #[inline(always)]
-    fn open_by<'p, F>(
-        self,
-        place: &'p mut MaybeUninit<Threads<'m, T, M>>,
-        init: F,
-        finish_migration: impl FnOnce(
-            &mut Region<'_, M>,
-            &Geometry,
-            usize,
-            &mut Superblock,
-        ) -> Result<(), OpenError>,
-    ) -> Result<&'p mut Threads<'m, T, M>, OpenFailure<'m, M>>
-    where
-        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
-    {
-        // The pool, the largest field, is opened in place; the other fields are small.
-        let at = place.as_mut_ptr();
-        let Scanned {
-            mut region,
-            geo,
-            mut sb,
-            blank,
-            mut numbers,
-            _t,
-        } = self;
-        let tables = Threads::<T, M>::COUNT.tables;
-        let before_pool = stride(&geo) * tables;
-        // The pool's values may have padding, even if this open fails later.
-        region.mark_values();
-        // SAFETY: invariant "Sole region": the offset is a multiple of 8 and inside the region, as
-        // `geometry` has checked. The pool leaves the bytes of a superblock unused, and the tables
-        // end there. The region is given back only when the pool is gone.
-        let pool_region = unsafe { region.tail(before_pool) };
-        // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
-        // Nothing reads it before it is written.
-        let pool: &mut MaybeUninit<Pool<'m, T, M>> = unsafe { &mut *(&raw mut (*at).pool).cast() };
-        let params = sb.params;
-        let resolve = || {
-            if blank {
-                superblock::begin(&mut region, &sb);
-                for n in 0..tables {
-                    if n > 0 && planted!("nv-replay/one-table-formatted") {
-                        break;
-                    }
-                    table_of(&region, &geo, n).format(0);
-                }
-            }
-            let migrated = sb.params[param::MIGRATED] != 0;
-            if migrated {
-                finish_migration(&mut region, &geo, tables, &mut sb)?;
-            }
-            if blank || migrated {
-                numbers.read(&region, &geo, tables)?;
-            }
-            let scans = numbers.scans;
-            let committed = move |n| scans.get(n).map_or(0, |s: &KnownScan| s.committed.into());
-            Ok::<_, OpenError>((committed, ()))
-        };
-        let mounted =
-            Pool::<T, M>::mount_embedded(pool, pool_region, &params, !blank, resolve, init);
-        if let Err(error) = mounted {
-            return Err(OpenFailure {
-                error: error.beside(before_pool),
-                region,
-            });
-        }
-        if blank {
-            // The pool is formatted too.
-            superblock::replace(&mut region, &sb);
-        }
-        // SAFETY: invariant "Open in its place": inside `place`. `mount_embedded` has succeeded, so
-        // the pool is whole; the other fields are written here.
-        Ok(unsafe {
-            (&raw mut (*at).tables).write(AllTables {
-                region,
-                geo,
-                count: tables,
-                session: 0,
-                replaying: Cell::new(0),
-                scans: numbers.scans,
-                with_records: numbers.with_records,
-            });
-            (&raw mut (*at).shared).write(false);
-            place.assume_init_mut()
-        })
+    /// That of one thread.
+    fn of(&self, thread: usize) -> u32 {
+        self.scans.get(thread).map_or(0, |s| s.committed.into())
     }
 }
 
@@ -647,43 +498,146 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<T::Init<'p>, pmem_tx::Error>,
     {
-        Self::scan(region, table, pool)?.open(init)
+        let mut place = MaybeUninit::uninit();
+        let opened = Self::open_by(
+            &mut place,
+            region,
+            (table, pool),
+            finish_migration,
+            |_| Ok(()),
+            init,
+        );
+        match opened {
+            // SAFETY: invariant "Open in its place": `open_by` has written every field, and nothing
+            // else refers to `place`.
+            Ok(_) => Ok(unsafe { place.assume_init() }),
+            Err((error, region)) => Err(OpenFailure { error, region }),
+        }
     }
 
-    /// The first half of [`Threads::open`]: reads the superblock and the tables. For a kernel that
-    /// keeps something of its own beside them: it settles that with the numbers of the last
-    /// commits, and then opens the region without reading it again.
+    /// [`Threads::open`] in `place`, for a kernel that keeps something of its own beside the
+    /// threads: a boot moves nothing. When the tables are read, and before anything is written,
+    /// `beside` gets the number of each thread's last committed transaction: 0 for a blank region,
+    /// and for threads that there are not. With these the kernel settles what it has staged.
     ///
-    /// **Power loss**: writes nothing. **Cost**: reads the headers of the records that count; a
-    /// region without a superblock to its end. **Errors**: those of [`Threads::open`] that concern
-    /// the superblock and the tables, with the region.
-    pub fn scan(
+    /// **Power loss** and **Cost**: as there. **Errors**: that of `beside`, and those of
+    /// [`Threads::open`]; [`OpenError::Damaged`] for a region whose migration is not finished,
+    /// because such a region is never migrated. The region is gone then.
+    #[inline(always)]
+    pub fn open_beside<'p, E: From<OpenError>, F>(
+        place: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         table: Config,
         pool: Option<pmem_tx::Config>,
-    ) -> Result<Scanned<'m, T, M>, OpenFailure<'m, M>> {
-        let tables = Self::COUNT.tables;
-        let fingerprint = T::fingerprint();
-        let len = region.len();
+        beside: impl FnOnce(&[u32; MAX_CONTEXTS]) -> Result<(), E>,
+        init: F,
+    ) -> Result<&'p mut Self, E>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
+    {
+        let unfinished = |_: &mut Region<'_, M>, _: &Geometry, _, _: &mut Superblock| {
+            Err(OpenError::Damaged(Damage::Superblock))
+        };
+        let opened = Self::open_by(place, region, (table, pool), unfinished, beside, init);
+        opened.map_err(|(error, _)| error)
+    }
+
+    #[inline(always)]
+    #[allow(clippy::type_complexity)]
+    fn open_by<'p, E: From<OpenError>, F>(
+        place: &'p mut MaybeUninit<Self>,
+        region: Region<'m, M>,
+        (table, pool): (Config, Option<pmem_tx::Config>),
+        finish_migration: impl FnOnce(
+            &mut Region<'_, M>,
+            &Geometry,
+            usize,
+            &mut Superblock,
+        ) -> Result<(), OpenError>,
+        beside: impl FnOnce(&[u32; MAX_CONTEXTS]) -> Result<(), E>,
+        init: F,
+    ) -> Result<&'p mut Self, (E, Region<'m, M>)>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<T::Init<'a>, pmem_tx::Error>,
+    {
+        let at = place.as_mut_ptr();
+        let count = Self::COUNT.tables;
+        let (len, fingerprint) = (region.len(), T::fingerprint());
         let mut sb = table::superblock_of_threads::<M>(&table, Self::COUNT, pool, len, fingerprint);
         let read = open::read_superblock(&region, &mut sb, param::STORED_OF_THREADS, |sb| {
-            geometry(&region, sb, tables)
+            geometry(&region, sb, count)
         });
         let (geo, blank) = match read {
             Ok(read) => read,
-            Err(error) => return Err(OpenFailure { error, region }),
+            Err(error) => return Err((error.into(), region)),
         };
-        let mut numbers = Numbers::NONE;
-        if !blank && let Err(error) = numbers.read(&region, &geo, tables) {
-            return Err(OpenFailure { error, region });
+        // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
+        let tables = unsafe {
+            (&raw mut (*at).tables).write(AllTables {
+                region,
+                geo,
+                count,
+                session: 0,
+                replaying: Cell::new(0),
+                numbers: Numbers::NONE,
+            });
+            &mut *(&raw mut (*at).tables)
+        };
+        // SAFETY: invariant "Sole region": the tables are given up with the place.
+        let given_up = |tables: &mut AllTables<'m, M>, error| unsafe {
+            Err((error, tables.region.tail(0)))
+        };
+        if !blank && let Err(error) = tables.read() {
+            return given_up(tables, error.into());
         }
-        Ok(Scanned {
-            region,
-            geo,
-            sb,
-            blank,
-            numbers,
-            _t: PhantomData,
+        if let Err(error) = beside(&tables.numbers.committed()) {
+            return given_up(tables, error);
+        }
+        // The pool's values may have padding, even if this open fails later.
+        tables.region.mark_values();
+        let before_pool = tables.before_pool();
+        // SAFETY: invariant "Sole region": the offset is a multiple of 8 and inside the region, as
+        // `geometry` has checked. The pool leaves the bytes of a superblock unused, and the tables
+        // end there. The region is given back only when the pool is gone.
+        let pool_region = unsafe { tables.region.tail(before_pool) };
+        // SAFETY: invariant "Open in its place": another field of `place`. Nothing reads it before
+        // it is written.
+        let pool: &mut MaybeUninit<Pool<'m, T, M>> = unsafe { &mut *(&raw mut (*at).pool).cast() };
+        let params = sb.params;
+        let resolve = || {
+            if blank {
+                superblock::begin(&mut tables.region, &sb);
+                for n in 0..count {
+                    if n > 0 && planted!("nv-replay/one-table-formatted") {
+                        break;
+                    }
+                    table_of(&tables.region, &tables.geo, n).format(0);
+                }
+            }
+            let migrated = sb.params[param::MIGRATED] != 0;
+            if migrated {
+                finish_migration(&mut tables.region, &tables.geo, count, &mut sb)?;
+            }
+            if blank || migrated {
+                tables.read()?;
+            }
+            let numbers = tables.numbers;
+            Ok::<_, OpenError>((move |n| numbers.of(n), ()))
+        };
+        let mounted =
+            Pool::<T, M>::mount_embedded(pool, pool_region, &params, !blank, resolve, init);
+        if let Err(error) = mounted {
+            return given_up(tables, error.beside(before_pool).into());
+        }
+        if blank {
+            // The pool is formatted too.
+            superblock::replace(&mut tables.region, &sb);
+        }
+        // SAFETY: invariant "Open in its place": the last field of `place`; `mount_embedded` has
+        // succeeded, so the pool is whole.
+        Ok(unsafe {
+            (&raw mut (*at).shared).write(false);
+            place.assume_init_mut()
         })
     }
 
@@ -839,7 +793,7 @@ where
         }
         self.shared = true;
         // No thread has run since the open.
-        let with_records = self.tables.with_records;
+        let with_records = self.tables.numbers.with_records;
         let replaying = with_records.count_ones() as u8;
         self.tables.replaying.set(replaying);
         if with_records == 0 {

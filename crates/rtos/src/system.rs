@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Contexts, Sharing, Tx, Width};
-use nv_replay::{Config, PlacesOf, Scanned};
+use nv_replay::{Config, PlacesOf};
 
 /// The threads and objects of a program. [`system!`](crate::system!) implements it.
 pub trait System: Shares<Unit = UnitOf<Self>> + Sized + 'static {
@@ -461,21 +461,6 @@ where
         &Tx<'a, S::Model>,
     ) -> Result<<S::Roots as pmem_tx::Roots>::Init<'a>, pmem_tx::Error>,
 {
-    let (own, scanned) = scan::<S>(region)?;
-    let kernel = Kernel::open_in(&mut room.kernel, own, &scanned.committed())?;
-    // A system's region is formatted anew where its types change.
-    let threads = scanned.open_unmigrated_in(&mut room.threads, |tx| {
-        Ok((S::init(PhantomData), init(tx)?))
-    });
-    Ok((kernel, threads.map_err(|refused| refused.error)?))
-}
-
-/// The kernel's part of a region, and the threads' part with the numbers of their last commits.
-#[allow(clippy::type_complexity)]
-#[inline(always)]
-fn scan<'m, S: System>(
-    region: Region<'m, S::Model>,
-) -> Result<(Region<'m, S::Model>, Scanned<'m, RootsOf<S>, S::Model>), OpenError> {
     const {
         assert!(
             S::THREADS.len() <= crate::THREADS_MAX,
@@ -484,8 +469,22 @@ fn scan<'m, S: System>(
     };
     let split = region.split_at(Kernel::<S>::BYTES);
     let (own, rest) = split.map_err(|_| OpenError::TooSmall)?;
-    let scanned = Threads::<S>::scan(rest, S::TABLE, S::POOL).map_err(|refused| refused.error)?;
-    Ok((own, scanned))
+    let mut kernel = None;
+    // A system's region is formatted anew where its types change.
+    let threads = Threads::<S>::open_beside(
+        &mut room.threads,
+        rest,
+        S::TABLE,
+        S::POOL,
+        |committed| {
+            kernel = Some(Kernel::open_in(&mut room.kernel, own, committed)?);
+            Ok::<_, OpenError>(())
+        },
+        |tx| Ok((S::init(PhantomData), init(tx)?)),
+    )?;
+    // It was opened, or the threads were not.
+    let kernel = kernel.ok_or(OpenError::Damaged)?;
+    Ok((kernel, threads))
 }
 
 /// The type of a tuple of roots.
