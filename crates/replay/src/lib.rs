@@ -55,7 +55,6 @@ pub use table::{CallKind, Config};
 #[cfg(feature = "async")]
 pub use threads::AsyncMirroredThread;
 pub use threads::{
-    Member, MirroredThread, Place, PlacesOf, Thread, ThreadRoots, Threads,
-    last_committed_of,
+    Member, MirroredThread, Place, PlacesOf, Thread, ThreadRoots, Threads, last_committed_of,
 };
 pub use token::{HasInner, Token};

@@ -290,7 +290,12 @@ impl<M: Model> AllTables<'_, M> {
         Place {
             all: self,
             context,
-            scan: self.numbers.scans.get(of).copied().unwrap_or(KnownScan::NONE),
+            scan: self
+                .numbers
+                .scans
+                .get(of)
+                .copied()
+                .unwrap_or(KnownScan::NONE),
             n,
             counted: self.numbers.with_records >> n & 1 != 0,
         }
@@ -584,9 +589,8 @@ where
             &mut *(&raw mut (*at).tables)
         };
         // SAFETY: invariant "Sole region": the tables are given up with the place.
-        let given_up = |tables: &mut AllTables<'m, M>, error| unsafe {
-            Err((error, tables.region.tail(0)))
-        };
+        let given_up =
+            |tables: &mut AllTables<'m, M>, error| unsafe { Err((error, tables.region.tail(0))) };
         if !blank && let Err(error) = tables.read() {
             return given_up(tables, error.into());
         }

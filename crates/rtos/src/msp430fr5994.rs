@@ -33,6 +33,7 @@
 //! ```
 
 mod arithmetic;
+mod multiply;
 #[macro_use]
 mod ram;
 

@@ -1,6 +1,6 @@
 //! An MSP430FR5994 as the firmware sees it: what a power cut takes, the timer, the mailbox.
 
-use crate::cpu::{Cpu, Fault, PC, SR, Stop};
+use crate::cpu::{Cpu, Fault, FaultKind, PC, SR, Stop};
 use crate::flag;
 use crate::image::Image;
 use crate::random::Random;
@@ -75,12 +75,20 @@ impl Board {
         }
         self.cpu.regs[3] = 0;
         self.cpu.set_timer(Some(TimerA::ta0()));
+        self.cpu.set_multiplier(true);
         self.cpu.reset();
     }
 
     /// Runs at most so many instructions. The timer interrupts as the program has set it.
     pub fn run(&mut self, limit: u64) -> Ended {
-        match self.cpu.run(limit, &mut Unobserved) {
+        let stop = self.cpu.run(limit, &mut Unobserved);
+        if let Some(what) = self.cpu.misused() {
+            return Ended::Fault(Fault {
+                pc: self.cpu.regs[PC],
+                kind: FaultKind::Misused(what),
+            });
+        }
+        match stop {
             Stop::Limit | Stop::Observer => Ended::Cut,
             Stop::Off => Ended::Status(self.read_cell(cell::STATUS)),
             Stop::Fault(f) => Ended::Fault(f),

@@ -2,6 +2,7 @@
 
 use crate::cycles::{FRCTL0, Timing, Waits};
 use crate::flag;
+use crate::mpy32::Mpy32;
 use crate::table::{TABLE, Table};
 use crate::timer_a::TimerA;
 use crate::watch::{Observer, Store, Width};
@@ -41,6 +42,7 @@ pub struct Cpu {
     executable_too: Option<(u16, u16)>,
     pub(crate) pending: u64,
     pub(crate) timer: Option<TimerA>,
+    pub(crate) multiplier: Option<Mpy32>,
     pub(crate) due: u64,
     /// The number of the instruction that comes after the one that has set GIE.
     pub(crate) enabled_at: u64,
@@ -76,6 +78,8 @@ pub enum FaultKind {
     Undefined(u16),
     /// Outside of [`Cpu::set_executable`].
     NotExecutable,
+    /// It uses the multiplier as it must not be used.
+    Misused(&'static str),
 }
 
 impl core::fmt::Display for Fault {
@@ -83,6 +87,7 @@ impl core::fmt::Display for Fault {
         match self.kind {
             FaultKind::Undefined(w) => write!(f, "no instruction: 0x{w:04x} at 0x{:04x}", self.pc),
             FaultKind::NotExecutable => write!(f, "no code at 0x{:04x}", self.pc),
+            FaultKind::Misused(what) => write!(f, "{what}, before 0x{:04x}", self.pc),
         }
     }
 }
@@ -119,6 +124,7 @@ impl Cpu {
             executable_too: None,
             pending: 0,
             timer: None,
+            multiplier: None,
             due: u64::MAX,
             enabled_at: u64::MAX,
             asked: false,
@@ -200,6 +206,7 @@ impl Cpu {
             (address & !1, Width::Word, old, value)
         };
         self.after_timer(address, true);
+        self.after_multiplier(address, byte);
         if address & !1 == FRCTL0 {
             let reads = self.waits.control(self.word(FRCTL0));
             self.set_word(FRCTL0, reads);

@@ -391,7 +391,8 @@ impl Node {
         let bus = &self.bus;
         let chips = [bus.radio.mistake(), bus.adc.mistake()];
         let chip = chips.into_iter().flatten().next();
-        bus.mistake.clone().or(chip.map(str::to_owned))
+        let of_core = chip.or(self.cpu.misused());
+        bus.mistake.clone().or(of_core.map(str::to_owned))
     }
 
     /// The supply comes on: garbage from the seed in RAM and registers, all else as after a reset.
@@ -412,6 +413,7 @@ impl Node {
         }
         cpu.regs[3] = 0;
         cpu.set_timer(Some(TimerA::ta0()));
+        cpu.set_multiplier(true);
         cpu.reset();
         bus.radio.reset();
         bus.leds.reset();

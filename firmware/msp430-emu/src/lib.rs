@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod arithmetic;
 mod board;
 mod cpu;
 pub mod crosscheck;
@@ -12,6 +13,7 @@ mod execute;
 pub mod fr5994;
 mod image;
 mod interrupt;
+mod mpy32;
 mod operands;
 mod random;
 mod table;

@@ -11,6 +11,8 @@ mod arithmetic;
 #[path = "../../../crates/rtos/src/msp430fr5994/ram.rs"]
 mod ram;
 #[cfg(target_arch = "msp430")]
+mod multiply;
+#[cfg(target_arch = "msp430")]
 mod one_core;
 #[cfg(target_arch = "msp430")]
 mod start;

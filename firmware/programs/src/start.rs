@@ -10,6 +10,8 @@ use nv_rtos::nvmem::Region;
 mod arithmetic;
 #[path = "../../msp430/src/halt.rs"]
 mod halt;
+#[path = "../../../crates/rtos/src/msp430fr5994/multiply.rs"]
+mod multiply;
 #[path = "../../msp430/src/one_core.rs"]
 mod one_core;
 #[macro_use]

@@ -8,6 +8,8 @@ use nv_device::nvmem::{InOrder16, Region};
 mod arithmetic;
 #[path = "../../msp430/src/halt.rs"]
 mod halt;
+#[path = "../../msp430/src/multiply.rs"]
+mod multiply;
 #[path = "../../msp430/src/one_core.rs"]
 mod one_core;
 #[macro_use]

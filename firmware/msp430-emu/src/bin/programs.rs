@@ -7,6 +7,7 @@
 //! done again. What formats the memory is not cut, and does not count. A program is repeated until
 //! it has run, without cuts, for ten on-times.
 
+use msp430_emu::arithmetic::{HELPERS, check};
 use msp430_emu::fr5994::{BOOT, Ended, MS, Node};
 use msp430_emu::{Accesses, Energy, Image, Random};
 use relume_suite::programs::wanted;
@@ -45,6 +46,8 @@ const STACKS: [u64; 6] = [3, 8, 10, 12, 20, 50];
 const LONGEST: u64 = 60_000 * MS;
 /// If the threads have not begun in so many lives, they never will.
 const IDLE: u32 = 8;
+/// Calls of each function of an image's arithmetic, which is checked first.
+const CALLS: u64 = 200;
 /// Bytes of a stack that nothing must have used.
 const UNUSED: usize = 16;
 /// How many threads there may be.
@@ -140,6 +143,10 @@ impl Program {
         }
         let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let image = Image::parse(&bytes)?;
+        let mut rng = Random::new(1);
+        for helper in &HELPERS {
+            check(&image, helper, CALLS, &mut rng).map_err(|e| format!("{name}{kind}: {e}"))?;
+        }
         let found = image.address("FOUND").ok_or("no FOUND in the image")?;
         Ok(Some(Program { name, image, found }))
     }
