@@ -215,6 +215,8 @@ pub(crate) struct Core<'m, M> {
     /// The marks of the last walk are valid: nothing has changed since. Changes in a critical
     /// section only.
     pub walk_valid: Cell<bool>,
+    /// The end of the last block in use when the marks were made: there are marks up to it.
+    pub marked: Cell<usize>,
     /// How many blocks the marks call unowned. Changes while nothing is adopted by another context.
     pub unowned: Cell<usize>,
     /// The session number of this opening. [`session::NONE`] until the first handle leaves a

@@ -400,7 +400,9 @@ impl<M: Model> Core<'_, M> {
     #[inline(never)]
     pub fn mount_versions(&self, all: &[CtxState]) {
         let _ = self.for_each_block(|off, b| {
-            if b.is(BlockKind::Cell) {
+            // SAFETY: invariant "One current version": the tag of a cell, which is never lent.
+            let is_settled = |off| unsafe { self.load(off) } <= Tag::SETTLED_MAX;
+            if b.is(BlockKind::Cell) && !is_settled(off + Self::UNIT) {
                 for s in all {
                     self.update_version(s, VersionUpdate::Mount, off + Self::UNIT);
                 }

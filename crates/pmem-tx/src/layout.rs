@@ -167,6 +167,8 @@ impl Tag {
         ctx: 0,
         current: 0,
     };
+    /// The largest tag that is settled, for either version.
+    pub const SETTLED_MAX: usize = 1;
     pub fn decode(w: usize, unit: usize) -> Tag {
         Tag {
             seq: w >> (unit * 4),

@@ -439,6 +439,7 @@ where
         let pool = unsafe {
             (&raw mut (*at).core.cursor).write(Cell::new((*at).core.geo.heap));
             (&raw mut (*at).core.walk_valid).write(Cell::new(false));
+            (&raw mut (*at).core.marked).write(Cell::new((*at).core.geo.heap));
             (&raw mut (*at).core.unowned).write(Cell::new(0));
             (&raw mut (*at).core.session).write(Cell::new(session));
             (&raw mut (*at).core.caller_commits).write(caller_commits);
@@ -471,12 +472,12 @@ where
             s.set_seq_after(&core.geo, last);
             core.recover(s)?;
         }
-        let mut cells = true;
+        let mut written = true;
         match walk {
-            Some(w) => cells = w.begin()?,
+            Some(w) => written = w.begin()?,
             None => core.for_each_block(|_, _| Ok(()))?,
         }
-        if cells {
+        if written {
             core.mount_versions(all);
         }
         core.fence();

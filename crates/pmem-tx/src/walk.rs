@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  scratch area: one mark (4 bits) for each granule of the heap, at the block's header
+//!    (none)   behind the last block in use
 //!    NONE     no block starts here, or a free one
 //!    UNOWNED  a block in use without a known owner
 //!    PENDING + i   has an owner; to be checked as type i
@@ -10,6 +11,7 @@
 //!  begin         every block in use: UNOWNED
 //!  roots         UNOWNED -> DONE, and into the list; PENDING + i, if the list is full
 //!  check         the block listed last, or else a PENDING -> DONE; its handles as the roots
+//!                from the roots, a block of a type without handles is checked at once
 //!                a handle to any other mark: error (two owners, no block, or a free one)
 //!  reclaim       what is still UNOWNED becomes free
 //! ```
@@ -36,7 +38,8 @@ use core::mem::MaybeUninit;
 use nvmem::persist::{HandleKind, NoHandles, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
 
-/// The number of different types that handles in one pool may lead to.
+/// The number of different types with handles that handles in one pool may lead to. Types without
+/// handles do not count.
 pub const MAX_TYPES: usize = 13;
 
 /// No block starts here, or a free one.
@@ -116,15 +119,45 @@ pub(crate) struct Walk<'c, 'm, M> {
     unlisted: usize,
     low: usize,
     overflow: bool,
+    /// A walk from the roots: what it has claimed it never gives back. So a block of a type without
+    /// handles is checked when it is claimed.
+    from_roots: bool,
 }
 
 impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// The family of its handles. Kind 0 leads to an object, 1 to a cell.
     const FAMILY: u32 = family_id(family(Core::<M>::UNIT, false));
 
-    /// Begins a walk: marks all blocks in use as unowned. Returns whether there are cells.
-    /// **Errors**: the chain of blocks is broken.
+    /// Begins a walk: marks all blocks in use as unowned. Returns whether a cell was written since
+    /// the last open. **Errors**: the chain of blocks is broken.
+    ///
+    /// **Cost**: two loads for each block, and a store for each word of marks up to the last block
+    /// in use: free space behind that takes no time.
     pub fn begin(&mut self) -> Result<bool, Component> {
+        let core = self.core;
+        let (mut written, mut unowned, mut end) = (false, 0, core.geo.heap);
+        core.for_each_block(|off, b| {
+            if b.is(BlockKind::Cell) {
+                // A cell's payload starts with its tag, which takes a granule.
+                if b.bytes() < Core::<M>::UNIT + GRANULE {
+                    return Err(Component::Heap);
+                }
+                // SAFETY: invariant "One current version": the tag of a cell, which is never lent.
+                let tag = unsafe { core.load(off + Core::<M>::UNIT) };
+                written |= tag > Tag::SETTLED_MAX;
+            }
+            if !b.is(BlockKind::Free) {
+                unowned += 1;
+                end = off + b.bytes();
+            }
+            Ok(())
+        })?;
+        if planted!("pmem-tx/marks-end-too-early") {
+            end = core.geo.heap + (end - core.geo.heap) / 2 / HEAP_BYTES * HEAP_BYTES;
+        }
+        self.from_roots = true;
+        core.marked.set(end);
+        core.unowned.set(unowned);
         let len = self.bytes_of_marks();
         mapped::scratch(self.marks, len);
         for i in (0..len).step_by(size_of::<Marks>()) {
@@ -132,26 +165,21 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             // of words.
             unsafe { self.marks.add(i).cast::<Marks>().write_volatile(0) }
         }
-        let (mut cells, mut unowned) = (false, 0);
-        self.core.for_each_block(|off, b| {
-            if b.is(BlockKind::Cell) {
-                // A cell's payload starts with its tag, which takes a granule.
-                if b.bytes() < Core::<M>::UNIT + GRANULE {
-                    return Err(Component::Heap);
-                }
-                cells = true;
-            }
+        let mut off = core.geo.heap;
+        while off < end {
+            // SAFETY: invariant "The chain is whole": a block's header, as was just checked.
+            let Some(b) = Block::decode(unsafe { core.load(off) }) else {
+                return Err(Component::Heap);
+            };
             if !b.is(BlockKind::Free) {
-                unowned += 1;
                 let (p, upper) = self.mark_position(off);
                 // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this
                 // mark of it is 0.
                 unsafe { p.write(p.read() | if upper { UNOWNED << 4 } else { UNOWNED }) }
             }
-            Ok(())
-        })?;
-        self.core.unowned.set(unowned);
-        Ok(cells)
+            off += b.bytes();
+        }
+        Ok(written)
     }
 
     /// Continues with the marks of an earlier walk. Valid if nothing has changed since, or if only
@@ -167,15 +195,25 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             unlisted: 0,
             low: usize::MAX,
             overflow: false,
+            from_roots: false,
         }
     }
 
-    /// Bytes of the scratch area.
+    /// Bytes of the marks: whole words. Behind them the scratch area is not in use.
     fn bytes_of_marks(&self) -> usize {
-        let g = &self.core.geo;
-        // The first header lies one unit before a multiple of the granule, so that payloads are
-        // aligned.
-        g.heap + Core::<M>::UNIT - GRANULE - g.scratch
+        let marked = self.core.marked.get() - self.core.geo.heap;
+        marked.div_ceil(HEAP_BYTES) * size_of::<Marks>()
+    }
+
+    /// Whether there is a mark for a header at this offset.
+    #[inline(always)]
+    fn has_mark(&self, header: usize) -> bool {
+        if planted!("pmem-tx/marks-of-free-space-count") {
+            return self.core.may_begin_block(header);
+        }
+        // An offset before the heap wraps around and fails the comparison.
+        let from = header.wrapping_sub(self.core.geo.heap);
+        from < self.core.marked.get() - self.core.geo.heap && from.is_multiple_of(GRANULE)
     }
 
     /// The byte that holds the mark of the block with its header at `header`, and whether the mark
@@ -267,14 +305,37 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if HANDLES {
             return self.handle(off as u32, &kind);
         }
-        if !self.claim_leaf(off, size_of::<T>()) {
+        self.leaf(off, false, &kind)
+    }
+
+    /// Claims an object or a cell whose type has no handles, and checks it: it leads nowhere, so it
+    /// needs no place in the list, and its type no index.
+    #[inline(never)]
+    fn leaf(&mut self, off: usize, cell: bool, kind: &HandleKind) -> Result<(), Invalid> {
+        let Target { size, check, .. } = kind.target;
+        if !self.claim_by(off, cell, size, |_, _| Some(DONE)) {
             return Err(Invalid::Handle(kind.family));
         }
-        let p = self.core.at(off);
-        mapped::will_read(p, size_of::<T>());
+        let p = self.content(off, cell, size);
         // SAFETY: invariant "Checked before it is a value": inside a block of at least this size,
         // aligned to 8, of the region, and not lent.
-        unsafe { T::check(p, &mut NoHandles) }
+        unsafe { check(p, &mut NoHandles) }
+    }
+
+    /// The value of an object of `size` bytes whose payload is at `off`, or of a cell the version
+    /// that counts.
+    #[inline(always)]
+    fn content(&self, off: usize, cell: bool, size: usize) -> *const u8 {
+        let mut at = off;
+        if cell {
+            // SAFETY: invariant "The chain is whole": the tag of a cell, whose block is large
+            // enough for it and two versions.
+            let tag = Tag::decode(unsafe { self.core.load(at) }, Core::<M>::UNIT);
+            at += GRANULE + tag.current * size;
+        }
+        let p = self.core.at(at);
+        mapped::will_read(p, size);
+        p
     }
 
     /// Checks everything that is reachable from the roots. Inlined, because a program opens its
@@ -321,12 +382,6 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         })
     }
 
-    /// The same for an object of `size` bytes that has no handles, which the caller checks.
-    #[inline(never)]
-    fn claim_leaf(&mut self, off: usize, size: usize) -> bool {
-        self.claim_by(off, false, size, |_, _| Some(DONE))
-    }
-
     /// The same for a value of `size` bytes: `list` gets its offset in the heap, and returns its
     /// mark, or `None` if it cannot be claimed.
     #[inline(always)]
@@ -338,7 +393,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         list: impl FnOnce(&mut Self, usize) -> Option<u8>,
     ) -> bool {
         let header = off.wrapping_sub(Core::<M>::UNIT);
-        if !self.core.may_begin_block(header) {
+        if !self.has_mark(header) {
             return false;
         }
         let from = header - self.core.geo.heap;
@@ -454,16 +509,9 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     }
 
     fn check(&mut self, header: usize, k: Target) -> Result<(), Invalid> {
-        let mut at = header + Core::<M>::UNIT;
         // SAFETY: invariant "The chain is whole": a block's header.
-        if unsafe { self.core.load(header) } & 7 == BlockKind::Cell as usize {
-            // SAFETY: invariant "The chain is whole": the tag of a cell, whose block is large
-            // enough for it and two versions.
-            let tag = Tag::decode(unsafe { self.core.load(at) }, Core::<M>::UNIT);
-            at += GRANULE + tag.current * k.size;
-        }
-        let p = self.core.at(at);
-        mapped::will_read(p, k.size);
+        let cell = unsafe { self.core.load(header) } & 7 == BlockKind::Cell as usize;
+        let p = self.content(header + Core::<M>::UNIT, cell, k.size);
         // SAFETY: invariant "Checked before it is a value": inside a block of at least this size,
         // aligned to 8, of the region, and not lent.
         unsafe { (k.check)(p, self) }
@@ -542,6 +590,9 @@ impl<M: Model> Visit for Walk<'_, '_, M> {
         let cell = f.kind(Self::FAMILY);
         if cell > 1 {
             return Err(Invalid::Family(f.family));
+        }
+        if self.from_roots && !f.handles {
+            return self.leaf(value as usize, cell == 1, f);
         }
         if self.claim(value as usize, cell == 1, f.target) {
             Ok(())

@@ -102,8 +102,8 @@ pub const fn family_id(name: &str) -> u32 {
 pub trait Visit {
     /// A stored handle of this kind, with this value. **Errors**: the handle is not valid.
     ///
-    /// Must not call [`Target::check`]: the implementation keeps a work list instead, so that a
-    /// hostile image cannot make it recurse.
+    /// Must not call [`Target::check`] if the target may hold handles itself: the implementation
+    /// keeps a work list instead, so that a hostile image cannot make it recurse.
     fn handle(&mut self, value: u32, kind: &HandleKind) -> Result<(), Invalid>;
 
     /// The session for the handle accepted last. `given` is the caller's session. Returns 0, which
