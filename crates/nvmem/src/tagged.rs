@@ -526,9 +526,12 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         Some(unsafe { self.region.load(index * M::Unit::BYTES) })
     }
 
-    /// The state of word `index`, if that is settled.
+    /// The state of word `index`, if it is settled, as [`recover`](Self::recover) leaves all. `None`
+    /// for any other word, and for an index that there is not.
+    ///
+    /// **Cost**: a load.
     #[inline(always)]
-    fn settled(&self, index: usize) -> Option<u32> {
+    pub fn settled(&self, index: usize) -> Option<u32> {
         Tag::settled_state::<M>(self.load(index)?, &self.widths())
     }
 
@@ -982,6 +985,12 @@ impl<'m, M: Model, T: Plain, F: WordWidths> Cells<'m, M, T, F> {
     /// Gives the region back. Writes nothing.
     pub fn close(self) -> Region<'m, M> {
         self.words.region
+    }
+
+    /// [`Words::settled`] for cells. **Cost**: a load, and a read of the value.
+    #[inline(always)]
+    pub fn settled(&self, index: usize) -> Option<T> {
+        Some(self.read(index, self.words.settled(index)?))
     }
 
     /// The committed value of cell `index`. **Errors**: those of [`Words::get`].

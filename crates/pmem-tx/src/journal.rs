@@ -477,7 +477,7 @@ impl<M: Model> Core<'_, M> {
             }
             n += 1;
         }
-        if planted!("pmem-tx/no-recovery") {
+        if n == 0 || planted!("pmem-tx/no-recovery") {
             return Ok(());
         }
         s.count.set(n);

@@ -941,20 +941,20 @@ impl<'m, M: Model> Table<'m, M> {
         let mut cursor = self.empty_area(self.area_end);
         let (mut at, mut payload, mut committed) = (cursor.at, cursor.payload, run.seq);
         while self.is_successor(at, payload, committed) {
-            let bad = Damage::Record {
-                record: self.record_index(at),
+            let bad = |table: &Self| Damage::Record {
+                record: table.record_index(at),
             };
             let Some(head) = self.read_record(at, payload) else {
-                return Err(bad);
+                return Err(bad(self));
             };
             committed = self.geo.next(committed);
             if head.kind == CallKind::Loop {
                 if head.end - head.content != Self::STATE {
-                    return Err(bad);
+                    return Err(bad(self));
                 }
                 committed = self.state_seq(head.content);
                 if committed == 0 {
-                    return Err(bad);
+                    return Err(bad(self));
                 }
             }
             payload = head.end;

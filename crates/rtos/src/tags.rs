@@ -146,14 +146,17 @@ impl<'m, S: System> Store<'m, S> {
         })
     }
 
-    /// The state of a word, none of which is in doubt: read at each open only.
+    /// The state of a word: read at each open only, when all words are settled.
+    #[inline(always)]
     pub fn get(&self, word: u16) -> Result<u8, TagError> {
+        let index = word.into();
         let state = if wide::<S::Model>() {
-            self.words.get(word.into(), |_| None)?
+            self.words.settled(index)
         } else {
-            self.cells.get(word.into(), |_| None)?.into()
+            self.cells.settled(index).map(u32::from)
         };
-        u8::try_from(state).map_err(|_| TagError::Damaged { index: word.into() })
+        let state = state.and_then(|state| u8::try_from(state).ok());
+        state.ok_or(TagError::Damaged { index })
     }
 
     /// Changes a state with the commit of a stamp: from `before` to `after`.
