@@ -566,7 +566,7 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     ///
     /// **Cost**: a load. **Errors**: [`TagError::Index`]; [`TagError::Damaged`] if the resolver
     /// does not know the owner.
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, index: usize, resolve: impl Fn(u32) -> Option<u32>) -> Result<u32, TagError> {
         match self.settled(index) {
             Some(state) => Ok(state),
@@ -988,7 +988,7 @@ impl<'m, M: Model, T: Plain, F: WordWidths> Cells<'m, M, T, F> {
     }
 
     /// [`Words::settled`] for cells. **Cost**: a load, and a read of the value.
-    #[inline(always)]
+    #[inline]
     pub fn settled(&self, index: usize) -> Option<T> {
         Some(self.read(index, self.words.settled(index)?))
     }

@@ -91,6 +91,11 @@ const LOWEST: Marks = Marks::MAX / 15;
 /// Bytes of the heap that the marks of a word stand for.
 const HEAP_BYTES: usize = 2 * size_of::<Marks>() * GRANULE;
 
+/// Bytes of the words of marks for so many bytes of the heap.
+fn marks_before(heap: usize) -> usize {
+    heap.div_ceil(HEAP_BYTES) * size_of::<Marks>()
+}
+
 /// The lowest bits of the marks that are `UNOWNED`.
 fn unowned(marks: Marks) -> Marks {
     let other = marks ^ (LOWEST * UNOWNED as Marks);
@@ -131,12 +136,25 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Begins a walk: marks all blocks in use as unowned. Returns whether a cell was written since
     /// the last open. **Errors**: the chain of blocks is broken.
     ///
-    /// **Cost**: two loads for each block, and a store for each word of marks up to the last block
-    /// in use: free space behind that takes no time.
+    /// **Cost**: a load for each block, and a store for each word of marks up to the last block in
+    /// use: free space behind that takes no time.
     pub fn begin(&mut self) -> Result<bool, Component> {
         let core = self.core;
-        let (mut written, mut unowned, mut end) = (false, 0, core.geo.heap);
+        mapped::scratch(self.marks, core.geo.heap - core.geo.scratch & !7);
+        let (mut written, mut unowned) = (false, 0);
+        let (mut end, mut cleared) = (core.geo.heap, 0);
+        let mut clear_to = |len| {
+            while cleared < len {
+                // SAFETY: invariant "Sole region": the scratch area is this walk's alone, and
+                // consists of words; the block before `len` lies in the heap.
+                unsafe { self.marks.add(cleared).cast::<Marks>().write_volatile(0) }
+                cleared += size_of::<Marks>();
+            }
+        };
         core.for_each_block(|off, b| {
+            if b.is(BlockKind::Free) {
+                return Ok(());
+            }
             if b.is(BlockKind::Cell) {
                 // A cell's payload starts with its tag, which takes a granule.
                 if b.bytes() < Core::<M>::UNIT + GRANULE {
@@ -146,39 +164,19 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 let tag = unsafe { core.load(off + Core::<M>::UNIT) };
                 written |= tag > Tag::SETTLED_MAX;
             }
-            if !b.is(BlockKind::Free) {
-                unowned += 1;
-                end = off + b.bytes();
-            }
+            unowned += 1;
+            end = off + b.bytes();
+            clear_to(marks_before(off + GRANULE - core.geo.heap));
+            let (p, upper) = self.mark_position(off);
+            // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this mark
+            // of it is 0.
+            unsafe { p.write(p.read() | if upper { UNOWNED << 4 } else { UNOWNED }) }
             Ok(())
         })?;
-        if planted!("pmem-tx/marks-end-too-early") {
-            end = core.geo.heap + (end - core.geo.heap) / 2 / HEAP_BYTES * HEAP_BYTES;
-        }
-        self.from_roots = true;
+        clear_to(marks_before(end - core.geo.heap));
         core.marked.set(end);
         core.unowned.set(unowned);
-        let len = self.bytes_of_marks();
-        mapped::scratch(self.marks, len);
-        for i in (0..len).step_by(size_of::<Marks>()) {
-            // SAFETY: invariant "Sole region": the scratch area is this walk's alone, and consists
-            // of words.
-            unsafe { self.marks.add(i).cast::<Marks>().write_volatile(0) }
-        }
-        let mut off = core.geo.heap;
-        while off < end {
-            // SAFETY: invariant "The chain is whole": a block's header, as was just checked.
-            let Some(b) = Block::decode(unsafe { core.load(off) }) else {
-                return Err(Component::Heap);
-            };
-            if !b.is(BlockKind::Free) {
-                let (p, upper) = self.mark_position(off);
-                // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this
-                // mark of it is 0.
-                unsafe { p.write(p.read() | if upper { UNOWNED << 4 } else { UNOWNED }) }
-            }
-            off += b.bytes();
-        }
+        self.from_roots = true;
         Ok(written)
     }
 
@@ -201,8 +199,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// Bytes of the marks: whole words. Behind them the scratch area is not in use.
     fn bytes_of_marks(&self) -> usize {
-        let marked = self.core.marked.get() - self.core.geo.heap;
-        marked.div_ceil(HEAP_BYTES) * size_of::<Marks>()
+        marks_before(self.core.marked.get() - self.core.geo.heap)
     }
 
     /// Whether there is a mark for a header at this offset.

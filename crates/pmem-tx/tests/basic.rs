@@ -523,6 +523,26 @@ fn an_image_with_two_owners_or_none_does_not_open() {
             "{bad:#x}"
         );
     }
+    // Free space behind the last block, with the header of an object, and marks as a walk leaves
+    // them that found it in use.
+    let (mut forged, mut at) = (0, root + 24);
+    while at < buf.len() * 8 - 8 {
+        let mut buf = init();
+        let first = a as usize - 4;
+        for scratch in (first + 4 - 64..first - 4).step_by(4) {
+            patch(&mut buf, scratch, 0x1111_1111);
+        }
+        let header = word(&buf, first);
+        patch(&mut buf, at - 4, header);
+        patch(&mut buf, root + 8, at as u32);
+        assert!(
+            matches!(open(&mut buf), Err(OpenError::Invalid(_))),
+            "{at:#x}"
+        );
+        forged += 1;
+        at += 8;
+    }
+    assert!(forged > 10);
 }
 
 #[test]

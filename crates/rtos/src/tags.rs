@@ -147,7 +147,7 @@ impl<'m, S: System> Store<'m, S> {
     }
 
     /// The state of a word: read at each open only, when all words are settled.
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, word: u16) -> Result<u8, TagError> {
         let index = word.into();
         let state = if wide::<S::Model>() {
