@@ -474,7 +474,7 @@ where
         }
         let mut written = true;
         match walk {
-            Some(w) => written = w.begin()?,
+            Some(w) => written = w.begin(true)?,
             None => core.for_each_block(|_, _| Ok(()))?,
         }
         if written {
@@ -746,7 +746,7 @@ where
             self.core.session.set(new);
         }
         let mut w = Walk::resume(&self.core);
-        w.begin().map_err(OpenError::Damaged)?;
+        w.begin(false).map_err(OpenError::Damaged)?;
         w.check_all::<R>()?;
         self.core.mark_walked(self.states.as_ref());
         Ok(())
@@ -759,7 +759,7 @@ where
     pub fn audit(&mut self) -> Result<Audit, OpenError> {
         self.core.walk_valid.set(false);
         let mut w = Walk::resume(&self.core);
-        w.begin().map_err(OpenError::Damaged)?;
+        w.begin(false).map_err(OpenError::Damaged)?;
         w.check_all::<R>()?;
         Ok(w.count())
     }

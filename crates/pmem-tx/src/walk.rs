@@ -91,11 +91,6 @@ const LOWEST: Marks = Marks::MAX / 15;
 /// Bytes of the heap that the marks of a word stand for.
 const HEAP_BYTES: usize = 2 * size_of::<Marks>() * GRANULE;
 
-/// Bytes of the words of marks for so many bytes of the heap.
-fn marks_before(heap: usize) -> usize {
-    heap.div_ceil(HEAP_BYTES) * size_of::<Marks>()
-}
-
 /// The lowest bits of the marks that are `UNOWNED`.
 fn unowned(marks: Marks) -> Marks {
     let other = marks ^ (LOWEST * UNOWNED as Marks);
@@ -134,27 +129,47 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     const FAMILY: u32 = family_id(family(Core::<M>::UNIT, false));
 
     /// Begins a walk: marks all blocks in use as unowned. Returns whether a cell was written since
-    /// the last open. **Errors**: the chain of blocks is broken.
+    /// the last open. With `join` it joins free blocks that lie side by side, so that the next boot
+    /// passes fewer: no transaction may be open then. **Errors**: the chain of blocks is broken.
     ///
-    /// **Cost**: a load for each block, and a store for each word of marks up to the last block in
-    /// use: free space behind that takes no time.
-    pub fn begin(&mut self) -> Result<bool, Component> {
+    /// **Power loss**: joined blocks are as free as before. **Cost**: a load for each block, and a
+    /// store for each word of marks up to the last block in use: free space behind that takes no
+    /// time. A store for each run of free blocks that is joined.
+    pub fn begin(&mut self, join: bool) -> Result<bool, Component> {
         let core = self.core;
-        mapped::scratch(self.marks, core.geo.heap - core.geo.scratch & !7);
-        let (mut written, mut unowned) = (false, 0);
-        let (mut end, mut cleared) = (core.geo.heap, 0);
-        let mut clear_to = |len| {
-            while cleared < len {
+        let heap = core.geo.heap;
+        mapped::scratch(self.marks, heap - core.geo.scratch & !7);
+        let (mut written, mut unowned, mut end) = (false, 0, heap);
+        // Marks are there for the blocks before this one.
+        let mut cleared = heap;
+        let mut clear_to = |end| {
+            while cleared < end {
+                let word = (cleared - heap) / HEAP_BYTES * size_of::<Marks>();
                 // SAFETY: invariant "Sole region": the scratch area is this walk's alone, and
-                // consists of words; the block before `len` lies in the heap.
-                unsafe { self.marks.add(cleared).cast::<Marks>().write_volatile(0) }
-                cleared += size_of::<Marks>();
+                // consists of words; a block in use begins before `end`.
+                unsafe { self.marks.add(word).cast::<Marks>().write_volatile(0) }
+                cleared += HEAP_BYTES;
+            }
+        };
+        // Where the running run of free blocks begins, and how many these are.
+        let (mut free, mut run) = (heap, 0);
+        let join_run = |free, run, end| {
+            if join && run > 1 && !planted!("pmem-tx/free-blocks-never-joined") {
+                // SAFETY: invariant "The chain is whole": the header of a free block, whose
+                // successors up to `end` are free.
+                unsafe { core.store(free, Block::word(BlockKind::Free, end - free)) }
             }
         };
         core.for_each_block(|off, b| {
             if b.is(BlockKind::Free) {
+                if run == 0 {
+                    free = off;
+                }
+                run += 1;
                 return Ok(());
             }
+            join_run(free, run, off);
+            run = 0;
             if b.is(BlockKind::Cell) {
                 // A cell's payload starts with its tag, which takes a granule.
                 if b.bytes() < Core::<M>::UNIT + GRANULE {
@@ -166,14 +181,15 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             unowned += 1;
             end = off + b.bytes();
-            clear_to(marks_before(off + GRANULE - core.geo.heap));
+            clear_to(off + GRANULE);
             let (p, upper) = self.mark_position(off);
             // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this mark
             // of it is 0.
             unsafe { p.write(p.read() | if upper { UNOWNED << 4 } else { UNOWNED }) }
             Ok(())
         })?;
-        clear_to(marks_before(end - core.geo.heap));
+        join_run(free, run, core.geo.end);
+        clear_to(end);
         core.marked.set(end);
         core.unowned.set(unowned);
         self.from_roots = true;
@@ -199,7 +215,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// Bytes of the marks: whole words. Behind them the scratch area is not in use.
     fn bytes_of_marks(&self) -> usize {
-        marks_before(self.core.marked.get() - self.core.geo.heap)
+        let marked = self.core.marked.get() - self.core.geo.heap;
+        marked.div_ceil(HEAP_BYTES) * size_of::<Marks>()
     }
 
     /// Whether there is a mark for a header at this offset.

@@ -154,3 +154,44 @@ fn costs_are_as_documented() {
         all::<Buffered32>();
     }
 }
+
+/// Ten blocks that were freed one by one are one block after the next open: the one behind it has
+/// nothing to join.
+#[test]
+fn an_open_joins_free_blocks() {
+    type Ten<'p> = [Option<PBox<'p, [u32; 4]>>; 10];
+    let mut memory = vec![MaybeUninit::new(0); 256];
+    let stores = |memory: &mut [MaybeUninit<u64>], change: fn(&mut Pool<'_, Ten<'static>>)| {
+        let count = Count::default();
+        let mut pool = observe(&count, || {
+            Pool::<Ten<'static>>::open(Region::<InOrder32>::new(memory), |_| {
+                Ok([const { None }; 10])
+            })
+        });
+        change(pool.as_mut().unwrap());
+        count.stores.get()
+    };
+    stores(&mut memory, |pool| {
+        for i in 0..10u32 {
+            pool.tx_with(i, |tx, ten, i| {
+                ten.get_mut(tx)?[i as usize] = Some(PBox::new(tx, [7; 4])?);
+                Ok(())
+            })
+            .unwrap();
+        }
+        for i in 0..10u32 {
+            pool.tx_with(i, |tx, ten, i| {
+                let block = ten.get_mut(tx)?[i as usize].take();
+                block.map_or(Ok(()), |block| block.free(tx))
+            })
+            .unwrap();
+        }
+    });
+    let first = stores(&mut memory, |_| ());
+    let second = stores(&mut memory, |pool| {
+        let all = pool.audit().unwrap();
+        assert_eq!(all.blocks, 1);
+        assert_eq!(all.free, all.largest_free + 4);
+    });
+    assert_eq!(first, second + 1);
+}
