@@ -22,7 +22,7 @@ use crate::tx::{Root, Tx};
 use nvmem::{Model, Persist, planted};
 
 /// The flags of a transaction of one level that did nothing special.
-const PLAIN: usize = flag::EXTERNAL | 1;
+const PLAIN: usize = flag::EXTERNAL | flag::OUTERMOST;
 
 /// A transaction whose body has succeeded. It is undone when it is dropped.
 #[doc(hidden)]
@@ -30,12 +30,15 @@ const PLAIN: usize = flag::EXTERNAL | 1;
 pub struct Open<'c, M: Model>(Running<'c, M>);
 
 /// A transaction that lacks only its commit store. It is undone when it is dropped.
+///
+/// Its context is marked as prepared if its commit takes more than the next number. Otherwise the
+/// context still says that the transaction runs, and a value that is forgotten is found by
+/// [`Context::left_prepared`].
 #[doc(hidden)]
 #[must_use = "a transaction without its commit store is undone"]
 pub struct Ready<'c, M: Model> {
     running: Running<'c, M>,
-    /// No cells, frees or sweep, and the next number is one more.
-    plain: bool,
+    seq: usize,
 }
 
 impl<'c, R: Persist, M: Model> Context<'c, R, M>
@@ -68,7 +71,7 @@ where
     #[doc(hidden)]
     #[inline(always)]
     pub fn commit_empty(&mut self, word: impl FnOnce(u32)) {
-        debug_assert!(self.s.level() == 1);
+        debug_assert!(self.s.level() == flag::OUTERMOST);
         let (core, s) = (self.core, self.s);
         prepare_slow(core, s);
         word(s.seq.get() as u32);
@@ -86,49 +89,79 @@ where
         Ok(())
     }
 
+    /// [`Context::start`], for a context whose last transaction [`Ready::committed`] has ended, and
+    /// which nothing has used since.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn start_next(&mut self) {
+        debug_assert!(self.s.flags.get() == flag::EXTERNAL);
+        self.s.flags.set(PLAIN);
+    }
+
     /// Runs the body of the transaction that [`Context::start`] has begun. The body gets handles
     /// only from the pool, and returns none. If it unwinds, everything is undone.
     ///
-    /// **Cost** and **Errors**: those of the body.
+    /// **Cost** and **Errors**: those of the body. After an error [`Context::resume`] asks.
     #[doc(hidden)]
     #[inline(always)]
     pub fn run_started<F>(&mut self, body: F) -> Result<(), Error>
     where
         F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<(), Error>,
     {
-        debug_assert!(self.s.level() == 1);
+        debug_assert!(self.s.level() == flag::OUTERMOST);
         let running = Running {
             core: self.core,
             s: self.s,
         };
-        let tx = Tx::new(self.core, self.others, self.s, true);
+        let tx = Tx::outermost(self.core, self.others, self.s);
         let r = self.root().and_then(|at| body(&tx, &mut Root::new(at)));
+        if r.is_err() {
+            tx.ask_before_commit();
+        }
         core::mem::forget(running);
         r
     }
 
-    /// Goes on with the transaction whose body has returned. Undoes it if `r`, what the caller
-    /// makes of the body's result, is an error.
+    /// Goes on with the transaction whose body has returned. If the body has failed, or has called
+    /// [`Tx::ask_before_commit`], `judge` must be asked, and if it returns an error, the
+    /// transaction is undone. It may be asked in other cases, too.
     ///
-    /// **Errors**: that of `r`; that of an operation that failed in the body.
+    /// **Errors**: that of `judge`; that of an operation that failed in the body.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn resume<E: From<Error>>(self, r: Result<(), E>) -> Result<Open<'c, M>, E> {
+    pub fn resume<E: From<Error>>(
+        self,
+        judge: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Open<'c, M>, E> {
         let Context { core, s, .. } = self;
         let running = Running { core, s };
-        r?;
         if s.flags.get() != PLAIN {
+            judge()?;
             s.check_failed()?;
         }
         Ok(Open(running))
     }
+
+    /// After code that had a [`Ready`] and may have forgotten it without its commit store: the
+    /// context refuses further transactions then, as it does after any prepared transaction that
+    /// was forgotten.
+    #[doc(hidden)]
+    #[cold]
+    #[inline(never)]
+    pub fn left_prepared(&mut self) {
+        if self.s.level() > 0 {
+            self.s.set_flag(flag::PREPARED);
+        }
+    }
 }
 
-/// [`Core::prepare`], once in a program.
+/// [`Core::prepare`], once in a program. Marks the transaction as prepared: other contexts see then
+/// what is in doubt, and its end takes more than the next number.
 #[cold]
 #[inline(never)]
 fn prepare_slow<M: Model>(core: &Core<'_, M>, s: &CtxState) {
-    core.prepare(s)
+    core.prepare(s);
+    s.set_flag(flag::PREPARED);
 }
 
 /// Ends a transaction that is committed, once in a program.
@@ -146,8 +179,10 @@ impl<'c, M: Model> Open<'c, M> {
     #[inline(always)]
     pub fn prepare(self) -> Ready<'c, M> {
         let Running { core, s } = &self.0;
-        let plain = s.flags.get() == PLAIN && s.seq.get() != s.sweep_seq.get();
-        if plain {
+        let seq = s.seq.get();
+        // No cells, frees or sweep, and the next number is one more: the largest number is one of
+        // those that sweep.
+        if s.flags.get() == PLAIN && seq != s.sweep_seq.get() {
             core.end_loans(s);
         } else {
             prepare_slow(core, s);
@@ -157,7 +192,7 @@ impl<'c, M: Model> Open<'c, M> {
         }
         Ready {
             running: self.0,
-            plain,
+            seq,
         }
     }
 }
@@ -166,24 +201,16 @@ impl<M: Model> Ready<'_, M> {
     /// The number to store in the caller's commit word.
     #[inline(always)]
     pub fn seq(&self) -> u32 {
-        self.running.s.seq.get() as u32
-    }
-
-    /// Announces that only the commit store is missing. Call it if other code runs before that
-    /// store: a transaction of another context, or code that may forget this value.
-    #[inline(always)]
-    pub fn announce(&self) {
-        self.running.s.set_flag(flag::PREPARED);
+        self.seq as u32
     }
 
     /// Ends the transaction as committed: the caller's word is stored and fenced.
     #[inline(always)]
     pub fn committed(self) {
-        if !self.plain {
+        let s = self.running.s;
+        if s.is(flag::PREPARED) {
             return end_slow(self.running);
         }
-        let s = self.running.s;
-        // The largest number is one of those that sweep, so this is not it.
         s.seq.set(s.seq.get() + 1);
         s.count.set(0);
         s.used.set(0);

@@ -121,6 +121,18 @@ pub trait Outlet {
     fn discards(&self) -> bool {
         false
     }
+    /// Whether no step of the program sends a message: a constant, so that steps contain no code
+    /// for the outbox. If true, an open drops what an earlier program has left in it, and
+    /// [`Step::send`](crate::Step::send) fails with [`OutboxFull`](crate::Error::OutboxFull), as it
+    /// does if the table has no outbox.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn sends_nothing() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
 }
 
 /// Takes no message: each is kept.
@@ -183,6 +195,9 @@ pub(crate) struct Queue<M> {
     /// The error that prevents the commit, even if the body returns `Ok`.
     failed: Cell<Option<Error>>,
 }
+
+/// The count of a [`Queue`] that takes no message, more than there can be.
+const CLOSED: u32 = u32::MAX;
 
 /// With `None` stages the messages for the commit with this number. With an outlet sends them, from
 /// the message with this index on, and returns whether some must wait.
@@ -411,8 +426,11 @@ impl<'m, M: Model> Table<'m, M> {
     where
         M::Unit: Width,
     {
-        if env.discards() {
+        if E::sends_nothing() || env.discards() {
             self.drop_messages(committed);
+            if E::sends_nothing() {
+                self.retire_any_head();
+            }
             return Ok(None);
         }
         let saved = P::OUTPUT_WAITS || planted!("nv-replay/open-sends-unsaved");
@@ -507,6 +525,14 @@ impl<'m, M: Model> Table<'m, M> {
         self.load(OUTBOX) >> (Self::UNIT as u32 * 4) == seq
     }
 
+    /// Clears the head's number, whichever it is: from now on no step looks at the head, and one of
+    /// them commits this number. Called when no message is pending. Cleared before the next fence.
+    fn retire_any_head(&self) {
+        if !self.head_belongs_to(0) && !planted!("nv-replay/silent-program-keeps-head") {
+            self.retire_head();
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn retire_head(&self) {
@@ -530,11 +556,12 @@ impl OutboxHead {
 }
 
 impl<M: Model> Queue<M> {
-    /// No messages.
+    /// No messages. There is room for some if a program with this environment sends any.
     #[inline(always)]
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new<E: Outlet>() -> Self {
+        let closed = E::sends_nothing() && !planted!("nv-replay/silent-program-sends");
         Queue {
-            count: Cell::new(0),
+            count: Cell::new(if closed { CLOSED } else { 0 }),
             units: Cell::new(0),
             action: Cell::new(None),
             failed: Cell::new(None),
@@ -546,6 +573,11 @@ impl<M: Model> Queue<M> {
     pub(crate) fn clear(&self) {
         self.action.set(None);
         self.failed.set(None);
+    }
+
+    /// Forgets the messages of the last step, which were offered to the outlet.
+    pub(crate) fn clear_messages(&self) {
+        self.action.set(None);
     }
 
     /// An error if the step must not commit.
@@ -583,7 +615,11 @@ impl<M: Model> Queue<M> {
 
     /// Called before the step's commit, which has this number.
     #[inline]
-    pub(crate) fn stage(&self, table: &Table<'_, M>, seq: u32) {
+    pub(crate) fn stage<E: Outlet>(&self, table: &Table<'_, M>, seq: u32) {
+        if E::sends_nothing() {
+            // The head carries no number since the open.
+            return;
+        }
         match self.action.get() {
             Some(action) => {
                 action(table, self, seq, None);
@@ -626,7 +662,7 @@ impl<M: Model> Queue<M> {
     ) -> Result<(), pmem_tx::Error> {
         let unit = Table::<M>::UNIT;
         let half = unit as u32 * 4;
-        if self.action.get().is_none() {
+        if self.action.get().is_none() && self.count.get() != CLOSED {
             let (kept, units) = t.kept_messages();
             self.count.set(kept);
             self.units.set(units);

@@ -44,7 +44,7 @@ use crate::join::{Commit, Committed, no_join};
 use crate::open::Replay;
 use crate::outbox::Outlet;
 use crate::signature::{Name, kind, step_loop_args_hash, step_loop_hash};
-use crate::table::Table;
+use crate::table::{CommitWord, State, Table};
 use crate::token::{Attempt, Token};
 use core::convert::Infallible;
 use core::ops::Range;
@@ -277,13 +277,14 @@ where
             return Err(Error::WrongPool);
         }
         let rt = &mut *inside.rt;
-        while l.running {
-            rt.pool.context().start()?;
-            rt.queue.clear();
+        rt.pool.context().start()?;
+        let mut turns = Turns::of::<M>(&l);
+        loop {
             let (table, queue) = (&rt.table, &rt.queue);
-            let i = start.wrapping_add(l.iteration);
+            let mut context = rt.pool.context();
+            let i = start.wrapping_add(turns.iteration);
             begin();
-            let done = rt.pool.context().run_started(|tx, root| {
+            let done = context.run_started(|tx, root| {
                 let step = Step {
                     tx,
                     table,
@@ -297,16 +298,26 @@ where
             if let Err(e) = done {
                 queue.body_failed(e);
             }
-            l.pass::<M>();
             let r = match &mut join {
-                None => rt.untyped().commit_turn(&l),
-                Some(join) => rt.commit_turn_joined(&l, join),
+                None => rt.untyped().commit_turn(&mut turns),
+                Some(join) => {
+                    let stop = (&mut rt.no_room_error, &mut rt.cursor);
+                    let word = |seq| turns.next_word(table, seq);
+                    Self::commit_by(context, table, queue, stop, join, word)
+                        .and_then(|seq| rt.show_committed(seq))
+                }
             };
             if r.is_err() && planted!("nv-replay/failed-turn-goes-on") {
                 core::mem::forget(inside);
                 return r;
             }
             r?;
+            if turns.done {
+                break;
+            }
+            // The messages of the turn were offered, and a turn that fails is the last one: so the
+            // queue is empty.
+            rt.pool.context().start_next();
         }
         core::mem::forget(inside);
         Ok(())
@@ -330,48 +341,101 @@ where
             // Durable before the first turn counts: its start word has a fence before it.
             table.store(l.at, 0);
         }
+        self.queue.clear();
         Ok(())
     }
 
-    /// Commits the turn that runs: points 2 to 8 of the order above. `l` is the state behind it.
+    /// Commits the turn that runs: points 2 to 8 of the order above.
     ///
     /// **Errors**: that of the body, which is undone.
     #[inline(never)]
-    fn commit_turn(&mut self, l: &Loop) -> Result<(), Error> {
+    fn commit_turn(&mut self, turns: &mut Turns) -> Result<(), Error> {
         if planted!("nv-replay/turn-before-its-changes") {
-            l.write_next(&self.table, self.pool.context().next_seq());
+            let word = turns
+                .clone()
+                .next_word(&self.table, self.pool.context().next_seq());
+            self.table.store_start(word);
         }
         if planted!("nv-replay/turn-sends-early") {
             let seq = self.pool.context().next_seq();
-            self.queue.stage(&self.table, seq);
+            self.queue.stage::<E>(&self.table, seq);
             let _ = self.show_committed(seq);
         }
-        let open = self.pool.context().resume(self.queue.judge())?;
+        let open = self.pool.context().resume(|| self.queue.judge())?;
         let ready = open.prepare();
         let seq = ready.seq();
+        let word = turns.next_word(&self.table, seq);
         if planted!("nv-replay/turn-before-its-messages") {
-            l.write_next(&self.table, seq);
+            self.table.store_start(word);
         }
         if self.queue.action().is_some() || !planted!("nv-replay/turn-keeps-uncommitted") {
-            self.queue.stage(&self.table, seq);
+            self.queue.stage::<E>(&self.table, seq);
         }
-        l.write_next(&self.table, seq);
+        self.table.store_start(word);
         ready.committed();
         self.show_committed(seq)
     }
+}
 
-    /// [`Replay::commit_turn`] with a join.
-    ///
-    /// **Errors**: that of the body or of the join. The turn is undone.
+/// The position of a loop of one step that runs. One comparison finds the turns behind which more
+/// changes than the low bits of the counter.
+#[derive(Clone)]
+struct Turns {
+    /// The iteration of the turn that runs.
+    iteration: u32,
+    /// The next iteration whose counter carries, or the end of the loop, whichever comes first.
+    unusual: u32,
+    /// The number of iterations, or `ENDLESS`.
+    count: u32,
+    /// The offset of the loop's state.
+    at: usize,
+    /// The loop has ended.
+    done: bool,
+}
+
+impl Turns {
+    /// A loop that was entered and runs.
     #[inline(always)]
-    fn commit_turn_joined(
-        &mut self,
-        l: &Loop,
-        join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
-    ) -> Result<(), Error> {
-        let seq = self.commit_by(join, |table, seq| l.next_word(table, seq))?;
-        self.show_committed(seq)
+    fn of<M: Model>(l: &Loop) -> Self {
+        let (iteration, count) = (l.iteration, l.count);
+        Turns {
+            iteration,
+            unusual: unusual::<M>(iteration, count),
+            count,
+            at: l.payload - Table::<M>::STATE,
+            done: false,
+        }
     }
+
+    /// Goes on to the next iteration, or to the end. Returns the start word that commits the turn
+    /// with this number. Stores its upper counter.
+    #[inline(always)]
+    fn next_word<M: Model>(&mut self, table: &Table<'_, M>, seq: u32) -> CommitWord {
+        self.iteration = self.iteration.wrapping_add(1);
+        if self.iteration == self.unusual {
+            self.pass_unusual(table);
+        }
+        let done = self.done && !planted!("nv-replay/loop-end-not-marked");
+        Table::<M>::state_word(self.at, State::start_bits(seq, done), self.iteration)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_unusual<M: Model>(&mut self, table: &Table<'_, M>) {
+        self.iteration &= Table::<M>::COUNTER;
+        self.done = self.iteration == self.count && self.count != ENDLESS;
+        self.unusual = unusual::<M>(self.iteration, self.count);
+        table.store_carry(self.at, self.iteration);
+    }
+}
+
+/// The next iteration behind this one whose counter carries, or `count`, whichever comes first. The
+/// number has no upper bound where counters have.
+#[inline(always)]
+fn unusual<M: Model>(iteration: u32, count: u32) -> u32 {
+    // The count of an endless loop is 0, which carries.
+    let end = count.wrapping_sub(iteration);
+    iteration.wrapping_add(end.min(Table::<M>::until_carry(iteration)))
 }
 
 impl<R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Named<'_, '_, R, M, E, P>
