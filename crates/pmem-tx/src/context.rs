@@ -51,24 +51,24 @@ use nvmem::{InOrder32, Model, Persist, Region, Unit, mapped, planted};
 /// small numbers, which fit into instructions.
 pub(crate) mod flag {
     /// The caller owns the commit word.
-    pub const EXTERNAL: usize = 1;
-    /// The nesting level of a transaction that is not nested. Each level adds as much again.
-    pub const OUTERMOST: usize = 2;
-    /// Nesting level of the running transaction; 0 is idle.
-    pub const LEVEL: usize = ASK - OUTERMOST;
+    pub const EXTERNAL: usize = 1 << 0;
     /// The transaction is prepared: only its commit store is missing.
-    pub const PREPARED: usize = 1 << (usize::BITS - 1);
+    pub const PREPARED: usize = 1 << 1;
     /// The transaction wrote a two-version cell.
-    pub const CELLS: usize = 1 << (usize::BITS - 2);
+    pub const CELLS: usize = 1 << 2;
     /// The transaction freed a block.
-    pub const FREES: usize = 1 << (usize::BITS - 3);
+    pub const FREES: usize = 1 << 3;
     /// An operation that consumed a handle failed: the transaction can only abort.
-    pub const FAILED: usize = 1 << (usize::BITS - 4);
+    pub const FAILED: usize = 1 << 4;
     /// No transaction has run since the last walk.
-    pub const WALKED: usize = 1 << (usize::BITS - 5);
+    pub const WALKED: usize = 1 << 5;
     /// The caller decides whether the transaction may commit: its body has failed, or something in
     /// it has.
-    pub const ASK: usize = 1 << (usize::BITS - 6);
+    pub const ASK: usize = 1 << 6;
+    /// The nesting level of a transaction that is not nested. Each level adds as much again.
+    pub const OUTERMOST: usize = 1 << 7;
+    /// Nesting level of the running transaction; 0 is idle.
+    pub const LEVEL: usize = !(OUTERMOST - 1);
 }
 
 /// The part of a context's state that other contexts read: bits of [`CtxState::ctx`] beside the

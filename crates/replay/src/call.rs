@@ -720,7 +720,7 @@ where
         if at != end || at + Table::<M>::UNIT < payload + min_bytes {
             return Err(self.no_room_error);
         }
-        self.queue.clear();
+        self.queue.clear::<E>();
         Ok(self.pool.context().start()?)
     }
 

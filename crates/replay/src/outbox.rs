@@ -196,9 +196,6 @@ pub(crate) struct Queue<M> {
     failed: Cell<Option<Error>>,
 }
 
-/// The count of a [`Queue`] that takes no message, more than there can be.
-const CLOSED: u32 = u32::MAX;
-
 /// With `None` stages the messages for the commit with this number. With an outlet sends them, from
 /// the message with this index on, and returns whether some must wait.
 pub(crate) type OutboxAction<M> =
@@ -222,6 +219,16 @@ pub(crate) fn outbox_action<M: Model>(
             return left == Ok(true);
         }
     }
+    false
+}
+
+/// Stands in a [`Queue`] that takes no messages, for [`Queue::send`]. Nobody calls it.
+fn no_action<M: Model>(
+    _: &Table<'_, M>,
+    _: &Queue<M>,
+    _: u32,
+    _: Option<(&mut dyn Outlet, &mut u32)>,
+) -> bool {
     false
 }
 
@@ -561,21 +568,25 @@ impl<M: Model> Queue<M> {
     pub(crate) fn new<E: Outlet>() -> Self {
         let closed = E::sends_nothing() && !planted!("nv-replay/silent-program-sends");
         Queue {
-            count: Cell::new(if closed { CLOSED } else { 0 }),
+            // As if it had more messages than fit.
+            count: Cell::new(if closed { u32::MAX } else { 0 }),
             units: Cell::new(0),
-            action: Cell::new(None),
+            action: Cell::new(if closed { Some(no_action) } else { None }),
             failed: Cell::new(None),
         }
     }
 
     /// Forgets the messages and the error of the last step.
     #[inline(always)]
-    pub(crate) fn clear(&self) {
-        self.action.set(None);
+    pub(crate) fn clear<E: Outlet>(&self) {
+        if !E::sends_nothing() {
+            self.action.set(None);
+        }
         self.failed.set(None);
     }
 
     /// Forgets the messages of the last step, which were offered to the outlet.
+    #[inline(always)]
     pub(crate) fn clear_messages(&self) {
         self.action.set(None);
     }
@@ -662,7 +673,7 @@ impl<M: Model> Queue<M> {
     ) -> Result<(), pmem_tx::Error> {
         let unit = Table::<M>::UNIT;
         let half = unit as u32 * 4;
-        if self.action.get().is_none() && self.count.get() != CLOSED {
+        if self.action.get().is_none() {
             let (kept, units) = t.kept_messages();
             self.count.set(kept);
             self.units.set(units);

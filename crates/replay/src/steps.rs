@@ -341,7 +341,7 @@ where
             // Durable before the first turn counts: its start word has a fence before it.
             table.store(l.at, 0);
         }
-        self.queue.clear();
+        self.queue.clear::<E>();
         Ok(())
     }
 
@@ -413,7 +413,11 @@ impl Turns {
     fn next_word<M: Model>(&mut self, table: &Table<'_, M>, seq: u32) -> CommitWord {
         self.iteration = self.iteration.wrapping_add(1);
         if self.iteration == self.unusual {
-            self.pass_unusual(table);
+            if Table::<M>::carries(self.iteration) {
+                self.carry(table);
+            } else {
+                self.done = true;
+            }
         }
         let done = self.done && !planted!("nv-replay/loop-end-not-marked");
         Table::<M>::state_word(self.at, State::start_bits(seq, done), self.iteration)
@@ -421,11 +425,11 @@ impl Turns {
 
     #[cold]
     #[inline(never)]
-    fn pass_unusual<M: Model>(&mut self, table: &Table<'_, M>) {
+    fn carry<M: Model>(&mut self, table: &Table<'_, M>) {
         self.iteration &= Table::<M>::COUNTER;
         self.done = self.iteration == self.count && self.count != ENDLESS;
         self.unusual = unusual::<M>(self.iteration, self.count);
-        table.store_carry(self.at, self.iteration);
+        table.store_upper(self.at, self.iteration);
     }
 }
 

@@ -321,20 +321,11 @@ impl<'m, M: Model> Table<'m, M> {
     }
 
     /// The start word of a state at `at`, for who stores it himself. A counter that carries needs
-    /// its upper part first: [`Table::store_carry`].
+    /// its upper part first: [`Table::store_upper`].
     #[inline(always)]
     pub fn state_word(at: usize, mark: u32, counter: u32) -> CommitWord {
         let word = Self::start_word(mark, counter);
         CommitWord { at, word }
-    }
-
-    /// Stores the upper part of a counter that carries.
-    ///
-    /// **Power loss**: it counts with the start word, for which it has to be durable.
-    pub fn store_carry(&self, at: usize, counter: u32) {
-        if Self::carries(counter) {
-            self.store_upper(at, counter);
-        }
     }
 
     /// Stores a start word. The last store makes the state count.
@@ -359,8 +350,11 @@ impl<'m, M: Model> Table<'m, M> {
         mark << Self::COUNTER_BITS | counter & Self::LOW
     }
 
+    /// Stores the upper part of a counter that carries.
+    ///
+    /// **Power loss**: it counts with the start word, for which it has to be durable.
     #[inline(always)]
-    fn store_upper(&self, at: usize, counter: u32) {
+    pub fn store_upper(&self, at: usize, counter: u32) {
         let (to, high) = (at + Self::upper(counter), counter >> Self::COUNTER_BITS);
         if self.load(to) != high {
             self.store(to, high);
