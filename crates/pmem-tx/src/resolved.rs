@@ -108,13 +108,38 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<(), Error>,
     {
-        debug_assert!(self.s.level() == flag::OUTERMOST);
+        // SAFETY: used in this transaction only.
+        let tx = unsafe { self.token() };
+        self.run_with(&tx, |root| body(&tx, root))
+    }
+
+    /// The token of the transactions that [`Context::start`] and [`Context::start_next`] begin, for
+    /// [`Context::run_with`].
+    ///
+    /// # Safety
+    /// It is used in bodies that run with it only. If several do, one after the other, a body gets
+    /// nothing that an earlier one had under the token's lifetime.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn token(&self) -> Tx<'c, M> {
+        Tx::outermost(self.core, self.others, self.s)
+    }
+
+    /// [`Context::run_started`] with this context's [token](Context::token).
+    ///
+    /// **Cost** and **Errors**: as there.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn run_with<F>(&mut self, tx: &Tx<'c, M>, body: F) -> Result<(), Error>
+    where
+        F: FnOnce(&mut Root<'c, R::At<'c>, M::Unit>) -> Result<(), Error>,
+    {
+        debug_assert!(self.s.level() == flag::OUTERMOST && core::ptr::eq(tx.s, self.s));
         let running = Running {
             core: self.core,
             s: self.s,
         };
-        let tx = Tx::outermost(self.core, self.others, self.s);
-        let r = self.root().and_then(|at| body(&tx, &mut Root::new(at)));
+        let r = self.root().and_then(|at| body(&mut Root::new(at)));
         if r.is_err() {
             tx.ask_before_commit();
         }

@@ -40,12 +40,11 @@ use crate::access::PoolAccess;
 use crate::call::{Named, Step, joins};
 use crate::each::{ENDLESS, Loop, LoopGuard};
 use crate::error::{Error, Mismatch};
-use crate::join::{Commit, Committed, no_join};
 use crate::open::Replay;
 use crate::outbox::Outlet;
 use crate::signature::{Name, kind, step_loop_args_hash, step_loop_hash};
 use crate::table::{CommitWord, State, Table};
-use crate::token::{Attempt, Token};
+use crate::token::{Attempt, Nobody, Partner, Token};
 use core::convert::Infallible;
 use core::ops::Range;
 use nvmem::cross::{Arg, Repeat};
@@ -180,7 +179,7 @@ where
             return self.check_running();
         }
         let call = step_loop_hash::<A>(kind::EACH_STEP, name);
-        self.step_loop(call, range, args, &(), || (), body, no_join())
+        self.step_loop(call, range, args, Nobody, body)
     }
 
     #[inline(always)]
@@ -191,7 +190,7 @@ where
         body: TurnBody<R, M, A>,
     ) -> Result<Infallible, Error> {
         let call = step_loop_hash::<A>(kind::ENDLESS_STEP, name);
-        self.step_loop(call, ALWAYS, args, &(), || (), body, no_join())?;
+        self.step_loop(call, ALWAYS, args, Nobody, body)?;
         // The record says that an endless loop has ended: it belongs to another loop.
         Err(self.untyped().diverged(Mismatch::Kind))
     }
@@ -209,9 +208,7 @@ where
             return self.check_running();
         }
         let call = step_loop_hash::<A>(kind::TOKEN | kind::EACH_STEP, name);
-        let attempt = Attempt::new(token);
-        let join = Some(joins(|c| attempt.join(c)));
-        self.step_loop(call, range, args, token, || attempt.begin(), body, join)
+        self.step_loop(call, range, args, Attempt::new(token), body)
     }
 
     #[inline(always)]
@@ -223,9 +220,7 @@ where
         body: TurnBody<R, M, A, K>,
     ) -> Result<Infallible, Error> {
         let call = step_loop_hash::<A>(kind::TOKEN | kind::ENDLESS_STEP, name);
-        let attempt = Attempt::new(token);
-        let join = Some(joins(|c| attempt.join(c)));
-        self.step_loop(call, ALWAYS, args, token, || attempt.begin(), body, join)?;
+        self.step_loop(call, ALWAYS, args, Attempt::new(token), body)?;
         // The record says that an endless loop has ended: it belongs to another loop.
         Err(self.untyped().diverged(Mismatch::Kind))
     }
@@ -238,24 +233,18 @@ impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, 
 where
     M::Unit: Width,
 {
-    /// Runs the loop with this call hash. `begin` is called before each body, `join` commits.
+    /// Runs the loop with this call hash. `partner` takes part in the commits.
     ///
     /// Only this depends on the body; what it calls is in a program once, except for a join.
     #[inline]
-    #[allow(clippy::too_many_arguments)]
-    fn step_loop<A: Repeat, K, J>(
+    fn step_loop<A: Repeat, T: Partner<M>>(
         &mut self,
         call: u32,
         range: Range<u32>,
         args: A,
-        token: &K,
-        begin: impl Fn(),
-        body: TurnBody<R, M, A, K>,
-        mut join: Option<J>,
-    ) -> Result<(), Error>
-    where
-        J: for<'c> FnMut(Commit<'c, M>) -> Result<Committed<'c>, Error>,
-    {
+        partner: T,
+        body: TurnBody<R, M, A, T::Token>,
+    ) -> Result<(), Error> {
         let Range { start, end } = range;
         // A handle that a later record gives away comes back without a session. It does not enter.
         let session = self.pool.session();
@@ -282,30 +271,42 @@ where
         loop {
             let (table, queue) = (&rt.table, &rt.queue);
             let mut context = rt.pool.context();
-            let i = start.wrapping_add(turns.iteration);
-            begin();
-            let done = context.run_started(|tx, root| {
-                let step = Step {
-                    tx,
-                    table,
-                    queue,
-                    token,
-                };
-                // SAFETY: invariant "Sole owner": no handle is given away, and the transaction of
-                // the last turn has ended (`Repeat`).
-                body(&step, root, i, unsafe { args.enter() })
-            });
-            if let Err(e) = done {
-                queue.body_failed(e);
-            }
-            let r = match &mut join {
-                None => rt.untyped().commit_turn(&mut turns),
-                Some(join) => {
-                    let stop = (&mut rt.no_room_error, &mut rt.cursor);
-                    let word = |seq| turns.next_word(table, seq);
-                    Self::commit_by(context, table, queue, stop, join, word)
-                        .and_then(|seq| rt.show_committed(seq))
+            // SAFETY: invariant "Sole owner": used in turns of this loop only. Their body is a
+            // function, so it keeps nothing, and no turn returns anything.
+            let tx = unsafe { context.token() };
+            let step = Step {
+                tx: &tx,
+                table,
+                queue,
+                token: partner.token(),
+            };
+            // Turns behind which nothing is to be done, until one behind which something is.
+            let committed = loop {
+                let i = start.wrapping_add(turns.iteration);
+                partner.begin();
+                let done = context.run_with(&tx, |root| {
+                    // SAFETY: invariant "Sole owner": no handle is given away, and the transaction
+                    // of the last turn has ended (`Repeat`).
+                    body(&step, root, i, unsafe { args.enter() })
+                });
+                if let Err(e) = done {
+                    queue.body_failed(e);
                 }
+                if !T::JOINS {
+                    break None;
+                }
+                let stop = (&mut rt.no_room_error, &mut rt.cursor);
+                let word = |seq| turns.next_word(table, seq);
+                let join = joins(|c| partner.join(c));
+                let r = Self::commit_by(context.reborrow(), table, queue, stop, join, word);
+                if r.is_err() || turns.done || P::MIRRORED || !E::sends_nothing() {
+                    break Some(r);
+                }
+                context.start_next();
+            };
+            let r = match committed {
+                None => rt.untyped().commit_turn(&mut turns),
+                Some(r) => r.and_then(|seq| rt.show_committed(seq)),
             };
             if r.is_err() && planted!("nv-replay/failed-turn-goes-on") {
                 core::mem::forget(inside);
