@@ -32,8 +32,8 @@ pub struct Open<'c, M: Model>(Running<'c, M>);
 /// A transaction that lacks only its commit store. It is undone when it is dropped.
 ///
 /// Its context is marked as prepared if its commit takes more than the next number. Otherwise the
-/// context still says that the transaction runs, and a value that is forgotten is found by
-/// [`Context::left_prepared`].
+/// context still says that the transaction runs. So if other code gets this value, a [`Watch`] finds
+/// out whether it was forgotten.
 #[doc(hidden)]
 #[must_use = "a transaction without its commit store is undone"]
 pub struct Ready<'c, M: Model> {
@@ -166,18 +166,6 @@ where
         }
         Ok(Open(running))
     }
-
-    /// After code that had a [`Ready`] and may have forgotten it without its commit store: the
-    /// context refuses further transactions then, as it does after any prepared transaction that
-    /// was forgotten.
-    #[doc(hidden)]
-    #[cold]
-    #[inline(never)]
-    pub fn left_prepared(&mut self) {
-        if self.s.level() > 0 {
-            self.s.set_flag(flag::PREPARED);
-        }
-    }
 }
 
 /// [`Core::prepare`], once in a program. Marks the transaction as prepared: other contexts see then
@@ -222,11 +210,17 @@ impl<'c, M: Model> Open<'c, M> {
     }
 }
 
-impl<M: Model> Ready<'_, M> {
+impl<'c, M: Model> Ready<'c, M> {
     /// The number to store in the caller's commit word.
     #[inline(always)]
     pub fn seq(&self) -> u32 {
         self.seq as u32
+    }
+
+    /// To be made before other code gets this value.
+    #[inline(always)]
+    pub fn watch(&self) -> Watch<'c> {
+        Watch(self.running.s)
     }
 
     /// Ends the transaction as committed: the caller's word is stored and fenced.
@@ -241,5 +235,28 @@ impl<M: Model> Ready<'_, M> {
         s.used.set(0);
         s.flags.set(flag::EXTERNAL);
         core::mem::forget(self)
+    }
+}
+
+/// Watches a [`Ready`] that other code has got. If that code has forgotten it, the context refuses
+/// further transactions when this is dropped, also by unwinding: it is marked as prepared.
+#[doc(hidden)]
+#[must_use = "watches nothing if it is dropped"]
+pub struct Watch<'c>(&'c CtxState);
+
+impl Watch<'_> {
+    /// The transaction is committed.
+    #[inline(always)]
+    pub fn ended(self) {
+        core::mem::forget(self)
+    }
+}
+
+impl Drop for Watch<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        if self.0.level() > 0 {
+            self.0.set_flag(flag::PREPARED);
+        }
     }
 }

@@ -766,14 +766,14 @@ where
     /// **Errors**: that of the body or of the join. The transaction is undone.
     #[inline(always)]
     pub(crate) fn commit_by(
-        mut context: Context<'_, R, M>,
+        context: Context<'_, R, M>,
         table: &Table<'_, M>,
         queue: &Queue<M>,
         (no_room_error, cursor): (&mut Error, &mut Cursor),
         join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
         word: impl FnOnce(u32) -> CommitWord,
     ) -> Result<u32, Error> {
-        let open = context.reborrow().resume(|| queue.judge())?;
+        let open = context.resume(|| queue.judge())?;
         let stored = Cell::new(false);
         let guard = StopOnUnwind {
             when: &stored,
@@ -783,9 +783,6 @@ where
         };
         let r = commit_joined::<M, E>(open, table, queue, &stored, join, word);
         guard.disarm();
-        if r.is_err() {
-            context.left_prepared();
-        }
         r
     }
 

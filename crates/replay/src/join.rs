@@ -78,7 +78,7 @@ pub(crate) fn no_join_of<O, M: Model>() -> Option<NoJoinOf<O, M>> {
 /// Returns the number.
 ///
 /// **Errors**: that of a join that did not commit. The step is undone, unless the join has forgotten
-/// its [`Commit`]: see [`Context::left_prepared`](pmem_tx::Context::left_prepared).
+/// its [`Commit`].
 #[inline(always)]
 pub(crate) fn commit_joined<M: Model, E: Outlet>(
     open: Open<'_, M>,
@@ -95,6 +95,7 @@ pub(crate) fn commit_joined<M: Model, E: Outlet>(
     if planted!("nv-replay/committed-before-join") {
         table.store_commit_word(word);
     }
+    let watch = ready.watch();
     let joined = join(Commit {
         ready,
         table,
@@ -102,6 +103,9 @@ pub(crate) fn commit_joined<M: Model, E: Outlet>(
         stored,
         _brand: PhantomData,
     });
+    if stored.get() || planted!("nv-replay/forgotten-commit-goes-on") {
+        watch.ended();
+    }
     if stored.get() {
         return Ok(seq);
     }
