@@ -160,7 +160,7 @@ where
     ) -> Result<Open<'c, M>, E> {
         let Context { core, s, .. } = self;
         let running = Running { core, s };
-        if s.flags.get() != PLAIN {
+        if s.flags.get() != PLAIN && !planted!("pmem-tx/caller-not-asked") {
             judge()?;
             s.check_failed()?;
         }
@@ -174,7 +174,9 @@ where
 #[inline(never)]
 fn prepare_slow<M: Model>(core: &Core<'_, M>, s: &CtxState) {
     core.prepare(s);
-    s.set_flag(flag::PREPARED);
+    if !planted!("pmem-tx/slow-end-not-marked") {
+        s.set_flag(flag::PREPARED);
+    }
 }
 
 /// Ends a transaction that is committed, once in a program.

@@ -430,7 +430,9 @@ impl Turns {
         self.iteration &= Table::<M>::COUNTER;
         self.done = self.iteration == self.count && self.count != ENDLESS;
         self.unusual = unusual::<M>(self.iteration, self.count);
-        table.store_upper(self.at, self.iteration);
+        if !planted!("nv-replay/turn-carries-nothing") {
+            table.store_upper(self.at, self.iteration);
+        }
     }
 }
 
@@ -438,9 +440,11 @@ impl Turns {
 /// number has no upper bound where counters have.
 #[inline(always)]
 fn unusual<M: Model>(iteration: u32, count: u32) -> u32 {
-    // The count of an endless loop is 0, which carries.
-    let end = count.wrapping_sub(iteration);
-    iteration.wrapping_add(end.min(Table::<M>::until_carry(iteration)))
+    // One less each: the count of an endless loop is 0, which carries, so its end is far away from
+    // each iteration, and from 0, too.
+    let end = count.wrapping_sub(iteration).wrapping_sub(1);
+    let next = end.min(Table::<M>::until_carry(iteration) - 1);
+    iteration.wrapping_add(next).wrapping_add(1)
 }
 
 impl<R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Named<'_, '_, R, M, E, P>
@@ -489,5 +493,69 @@ where
         body: TurnBody<R, M, A, K>,
     ) -> Result<Infallible, Error> {
         self.rt.endless_steps_with(self.name, token, args, body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Geometry;
+    use nvmem::{InOrder16, InOrder32, Region};
+
+    /// Turns go on as iterations of any loop do.
+    fn as_a_loop<M: Model>() {
+        let mut m = [const { core::mem::MaybeUninit::new(0) }; 1 << 8];
+        let geo = Geometry::new::<M>(&[96, 0, 0, 8, 0, 0, 0, 0]).unwrap();
+        let table = Table::<M>::new(Region::new(&mut m), geo);
+        let carry = Table::<M>::until_carry(0);
+        let ends = [
+            1,
+            2,
+            7,
+            carry - 1,
+            carry,
+            carry + 1,
+            3 * carry,
+            Table::<M>::COUNTER,
+        ];
+        for count in ends.into_iter().chain([ENDLESS]) {
+            let last = count.wrapping_sub(1) & Table::<M>::COUNTER;
+            for first in [
+                0,
+                carry - 3,
+                carry - 1,
+                carry,
+                last.saturating_sub(carry + 2),
+                last,
+            ] {
+                if first > last {
+                    continue;
+                }
+                let mut l = Loop::new(0, count);
+                (l.iteration, l.payload) = (first, 256);
+                l.write(&table, l.payload - Table::<M>::STATE, 1);
+                let mut turns = Turns::of::<M>(&l);
+                for seq in 0..2 * carry.min(200) + 4 {
+                    let at = l.payload - Table::<M>::STATE;
+                    let CommitWord { at: to, word } = turns.next_word(&table, seq);
+                    l.pass::<M>();
+                    assert_eq!((to, turns.done), (at, !l.running), "{first} {count}");
+                    assert_eq!(turns.iteration, l.iteration, "{first} {count}");
+                    table.store(at, word);
+                    let stored = table.state(at);
+                    l.write_next(&table, seq);
+                    assert_eq!(stored, table.state(at), "{first} {count}");
+                    if !l.running {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn turns_are_iterations() {
+        as_a_loop::<InOrder16>();
+        as_a_loop::<InOrder32>();
     }
 }
