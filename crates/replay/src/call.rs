@@ -893,7 +893,6 @@ where
         }
         let to = Some((outlet, &mut self.sent));
         let waits = action(&self.table, &self.queue, seq, to);
-        self.queue.clear_messages();
         self.resend = waits.then_some(action);
         guard.disarm()
     }

@@ -579,16 +579,16 @@ impl<M: Model> Queue<M> {
     /// Forgets the messages and the error of the last step.
     #[inline(always)]
     pub(crate) fn clear<E: Outlet>(&self) {
-        if !E::sends_nothing() {
-            self.action.set(None);
-        }
+        self.clear_messages::<E>();
         self.failed.set(None);
     }
 
     /// Forgets the messages of the last step, which were offered to the outlet.
     #[inline(always)]
-    pub(crate) fn clear_messages(&self) {
-        self.action.set(None);
+    pub(crate) fn clear_messages<E: Outlet>(&self) {
+        if !E::sends_nothing() {
+            self.action.set(None);
+        }
     }
 
     /// An error if the step must not commit.

@@ -280,7 +280,7 @@ where
                 queue,
                 token: partner.token(),
             };
-            // Turns behind which nothing is to be done, until one behind which something is.
+            // All turns, if behind each nothing is to be done but to begin the next one; or one.
             let committed = loop {
                 let i = start.wrapping_add(turns.iteration);
                 partner.begin();
@@ -316,8 +316,8 @@ where
             if turns.done {
                 break;
             }
-            // The messages of the turn were offered, and a turn that fails is the last one: so the
-            // queue is empty.
+            // A turn that fails is the last one, so there is no error in the queue.
+            rt.queue.clear_messages::<E>();
             rt.pool.context().start_next();
         }
         core::mem::forget(inside);
