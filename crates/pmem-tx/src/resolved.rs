@@ -114,7 +114,7 @@ where
     }
 
     /// The token of the transactions that [`Context::start`] and [`Context::start_next`] begin, for
-    /// [`Context::run_with`].
+    /// [`Context::run_with`]. To be made while one of them runs.
     ///
     /// # Safety
     /// It is used in bodies that run with it only. If several do, one after the other, a body gets
@@ -122,7 +122,7 @@ where
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn token(&self) -> Tx<'c, M> {
-        Tx::outermost(self.core, self.others, self.s)
+        Tx::new(self.core, self.others, self.s, true)
     }
 
     /// [`Context::run_started`] with this context's [token](Context::token).

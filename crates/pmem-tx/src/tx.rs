@@ -79,23 +79,6 @@ impl<'p, M: Model> Tx<'p, M> {
         }
     }
 
-    /// The token of a transaction that is not nested, and has just begun.
-    #[inline(always)]
-    pub(crate) fn outermost(
-        core: &'p Core<'p, M>,
-        others: &'p [CtxState],
-        s: &'p CtxState,
-    ) -> Self {
-        Tx {
-            level: flag::OUTERMOST,
-            core,
-            others,
-            s,
-            logged: true,
-            _brand: PhantomData,
-        }
-    }
-
     /// Refuses an outer transaction's token while a nested one is open.
     #[inline]
     pub(crate) fn check_innermost(&self) -> Result<(), Error> {
