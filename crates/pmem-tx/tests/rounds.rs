@@ -329,7 +329,7 @@ where
             let r = c.run_started(|tx, n| n.get_mut(tx).map(|n| *n += 1));
             r.unwrap();
             let open = c.reborrow().resume(|| Err(Error::Aborted(3)));
-            let ready = open.ok().expect("nobody is asked").prepare();
+            let ready = open.expect("nobody is asked").prepare();
             assert_eq!(ready.seq(), i % ROUND + 1);
             if commits {
                 ready.committed();
