@@ -47,22 +47,28 @@ use nvmem::cross::{Arg, Ret};
 use nvmem::{InOrder32, Model, Persist, Region, Unit, mapped, planted};
 
 /// The bits of [`CtxState::flags`]. An idle context has none of them but `EXTERNAL`. So one
-/// comparison before a transaction and one after it finds all special cases.
+/// comparison before a transaction and one after it finds all special cases. The usual values are
+/// small numbers, which fit into instructions.
 pub(crate) mod flag {
-    /// Nesting level of the running transaction; 0 is idle.
-    pub const LEVEL: usize = EXTERNAL - 1;
-    /// The transaction is prepared: only its commit store is missing.
-    pub const PREPARED: usize = 1 << (usize::BITS - 1);
-    /// The transaction wrote a two-version cell.
-    pub const CELLS: usize = 1 << (usize::BITS - 2);
-    /// The transaction freed a block.
-    pub const FREES: usize = 1 << (usize::BITS - 3);
-    /// An operation that consumed a handle failed: the transaction can only abort.
-    pub const FAILED: usize = 1 << (usize::BITS - 4);
-    /// No transaction has run since the last walk.
-    pub const WALKED: usize = 1 << (usize::BITS - 5);
     /// The caller owns the commit word.
-    pub const EXTERNAL: usize = 1 << (usize::BITS - 6);
+    pub const EXTERNAL: usize = 1 << 0;
+    /// The transaction is prepared: only its commit store is missing.
+    pub const PREPARED: usize = 1 << 1;
+    /// The transaction wrote a two-version cell.
+    pub const CELLS: usize = 1 << 2;
+    /// The transaction freed a block.
+    pub const FREES: usize = 1 << 3;
+    /// An operation that consumed a handle failed: the transaction can only abort.
+    pub const FAILED: usize = 1 << 4;
+    /// No transaction has run since the last walk.
+    pub const WALKED: usize = 1 << 5;
+    /// The caller decides whether the transaction may commit: its body has failed, or something in
+    /// it has.
+    pub const ASK: usize = 1 << 6;
+    /// The nesting level of a transaction that is not nested. Each level adds as much again.
+    pub const OUTERMOST: usize = 1 << 7;
+    /// Nesting level of the running transaction; 0 is idle.
+    pub const LEVEL: usize = !(OUTERMOST - 1);
 }
 
 /// The part of a context's state that other contexts read: bits of [`CtxState::ctx`] beside the
@@ -134,6 +140,7 @@ impl Default for CtxState {
 }
 
 impl CtxState {
+    /// The nesting level: 0, or a multiple of [`flag::OUTERMOST`].
     pub fn level(&self) -> usize {
         self.flags.get() & flag::LEVEL
     }
@@ -402,7 +409,7 @@ impl<M: Model> Running<'_, M> {
         let s = self.s;
         let seq = s.seq.get();
         // Fast path: one level, content was logged, and there are no cells, frees or sweep.
-        if s.flags.get() == 1 && s.count.get() > 0 && seq != s.sweep_seq.get() {
+        if s.flags.get() == flag::OUTERMOST && s.count.get() > 0 && seq != s.sweep_seq.get() {
             self.core.end_loans(s);
             self.store_word(seq);
             s.seq.set(seq + 1);
@@ -456,7 +463,7 @@ where
         if self.s.flags.get() != idle_flags {
             self.begin_slow(idle_flags)?;
         }
-        self.s.flags.set(idle_flags | 1);
+        self.s.flags.set(idle_flags | flag::OUTERMOST);
         Ok(Running {
             core: self.core,
             s: self.s,
@@ -507,7 +514,7 @@ where
         let tx = Tx::new(self.core, self.others, self.s, true);
         let o = f(&tx, &mut Root::new(self.root()?))?;
         // If the flags are as `begin` set them, no operation has failed.
-        if self.s.flags.get() != idle_flags | 1 {
+        if self.s.flags.get() != idle_flags | flag::OUTERMOST {
             self.s.check_failed()?;
         }
         Ok((running, o))

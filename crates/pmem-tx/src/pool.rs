@@ -504,7 +504,7 @@ where
         let Some(s) = all.first() else {
             return Ok(());
         };
-        s.set_level(1);
+        s.set_level(flag::OUTERMOST);
         let tx = Tx::new(core, &[], s, false);
         R::init_roots(init(&tx)?, &tx)?;
         s.check_failed()?;

@@ -443,7 +443,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         // SAFETY: invariant "One current version": it is valid, and moved out once, because the new
         // one becomes current.
         let old = unsafe { p.read() };
-        if s.level() > 1 {
+        if s.level() > flag::OUTERMOST {
             tag = self.settle_foreign_tag(tx);
             // If only the nested transaction aborts, the outer one's version must come back: log
             // the whole cell.

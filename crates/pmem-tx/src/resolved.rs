@@ -22,7 +22,7 @@ use crate::tx::{Root, Tx};
 use nvmem::{Model, Persist, planted};
 
 /// The flags of a transaction of one level that did nothing special.
-const PLAIN: usize = flag::EXTERNAL | 1;
+const PLAIN: usize = flag::EXTERNAL | flag::OUTERMOST;
 
 /// A transaction whose body has succeeded. It is undone when it is dropped.
 #[doc(hidden)]
@@ -30,12 +30,15 @@ const PLAIN: usize = flag::EXTERNAL | 1;
 pub struct Open<'c, M: Model>(Running<'c, M>);
 
 /// A transaction that lacks only its commit store. It is undone when it is dropped.
+///
+/// Its context is marked as prepared if its commit takes more than the next number. Otherwise the
+/// context still says that the transaction runs. So if other code gets this value, a [`Watch`] finds
+/// out whether it was forgotten.
 #[doc(hidden)]
 #[must_use = "a transaction without its commit store is undone"]
 pub struct Ready<'c, M: Model> {
     running: Running<'c, M>,
-    /// No cells, frees or sweep, and the next number is one more.
-    plain: bool,
+    seq: usize,
 }
 
 impl<'c, R: Persist, M: Model> Context<'c, R, M>
@@ -68,7 +71,7 @@ where
     #[doc(hidden)]
     #[inline(always)]
     pub fn commit_empty(&mut self, word: impl FnOnce(u32)) {
-        debug_assert!(self.s.level() == 1);
+        debug_assert!(self.s.level() == flag::OUTERMOST);
         let (core, s) = (self.core, self.s);
         prepare_slow(core, s);
         word(s.seq.get() as u32);
@@ -86,49 +89,94 @@ where
         Ok(())
     }
 
+    /// [`Context::start`], for a context whose last transaction [`Ready::committed`] has ended, and
+    /// which nothing has used since.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn start_next(&mut self) {
+        debug_assert!(self.s.flags.get() == flag::EXTERNAL);
+        self.s.flags.set(PLAIN);
+    }
+
     /// Runs the body of the transaction that [`Context::start`] has begun. The body gets handles
     /// only from the pool, and returns none. If it unwinds, everything is undone.
     ///
-    /// **Cost** and **Errors**: those of the body.
+    /// **Cost** and **Errors**: those of the body. After an error [`Context::resume`] asks.
     #[doc(hidden)]
     #[inline(always)]
     pub fn run_started<F>(&mut self, body: F) -> Result<(), Error>
     where
         F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<(), Error>,
     {
-        debug_assert!(self.s.level() == 1);
+        // SAFETY: used in this transaction only.
+        let tx = unsafe { self.token() };
+        self.run_with(&tx, |root| body(&tx, root))
+    }
+
+    /// The token of the transactions that [`Context::start`] and [`Context::start_next`] begin, for
+    /// [`Context::run_with`]. To be made while one of them runs.
+    ///
+    /// # Safety
+    /// It is used in bodies that run with it only. If several do, one after the other, a body gets
+    /// nothing that an earlier one had under the token's lifetime.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn token(&self) -> Tx<'c, M> {
+        Tx::new(self.core, self.others, self.s, true)
+    }
+
+    /// [`Context::run_started`] with this context's [token](Context::token).
+    ///
+    /// **Cost** and **Errors**: as there.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn run_with<F>(&mut self, tx: &Tx<'c, M>, body: F) -> Result<(), Error>
+    where
+        F: FnOnce(&mut Root<'c, R::At<'c>, M::Unit>) -> Result<(), Error>,
+    {
+        debug_assert!(self.s.level() == flag::OUTERMOST && core::ptr::eq(tx.s, self.s));
         let running = Running {
             core: self.core,
             s: self.s,
         };
-        let tx = Tx::new(self.core, self.others, self.s, true);
-        let r = self.root().and_then(|at| body(&tx, &mut Root::new(at)));
+        let r = self.root().and_then(|at| body(&mut Root::new(at)));
+        if r.is_err() {
+            tx.ask_before_commit();
+        }
         core::mem::forget(running);
         r
     }
 
-    /// Goes on with the transaction whose body has returned. Undoes it if `r`, what the caller
-    /// makes of the body's result, is an error.
+    /// Goes on with the transaction whose body has returned. If the body has failed, or has called
+    /// [`Tx::ask_before_commit`], `judge` must be asked, and if it returns an error, the
+    /// transaction is undone. It may be asked in other cases, too.
     ///
-    /// **Errors**: that of `r`; that of an operation that failed in the body.
+    /// **Errors**: that of `judge`; that of an operation that failed in the body.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn resume<E: From<Error>>(self, r: Result<(), E>) -> Result<Open<'c, M>, E> {
+    pub fn resume<E: From<Error>>(
+        self,
+        judge: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Open<'c, M>, E> {
         let Context { core, s, .. } = self;
         let running = Running { core, s };
-        r?;
-        if s.flags.get() != PLAIN {
+        if s.flags.get() != PLAIN && !planted!("pmem-tx/caller-not-asked") {
+            judge()?;
             s.check_failed()?;
         }
         Ok(Open(running))
     }
 }
 
-/// [`Core::prepare`], once in a program.
+/// [`Core::prepare`], once in a program. Marks the transaction as prepared: other contexts see then
+/// what is in doubt, and its end takes more than the next number.
 #[cold]
 #[inline(never)]
 fn prepare_slow<M: Model>(core: &Core<'_, M>, s: &CtxState) {
-    core.prepare(s)
+    core.prepare(s);
+    if !planted!("pmem-tx/slow-end-not-marked") {
+        s.set_flag(flag::PREPARED);
+    }
 }
 
 /// Ends a transaction that is committed, once in a program.
@@ -146,8 +194,10 @@ impl<'c, M: Model> Open<'c, M> {
     #[inline(always)]
     pub fn prepare(self) -> Ready<'c, M> {
         let Running { core, s } = &self.0;
-        let plain = s.flags.get() == PLAIN && s.seq.get() != s.sweep_seq.get();
-        if plain {
+        let seq = s.seq.get();
+        // No cells, frees or sweep, and the next number is one more: the largest number is one of
+        // those that sweep.
+        if s.flags.get() == PLAIN && seq != s.sweep_seq.get() {
             core.end_loans(s);
         } else {
             prepare_slow(core, s);
@@ -157,37 +207,58 @@ impl<'c, M: Model> Open<'c, M> {
         }
         Ready {
             running: self.0,
-            plain,
+            seq,
         }
     }
 }
 
-impl<M: Model> Ready<'_, M> {
+impl<'c, M: Model> Ready<'c, M> {
     /// The number to store in the caller's commit word.
     #[inline(always)]
     pub fn seq(&self) -> u32 {
-        self.running.s.seq.get() as u32
+        self.seq as u32
     }
 
-    /// Announces that only the commit store is missing. Call it if other code runs before that
-    /// store: a transaction of another context, or code that may forget this value.
+    /// To be made before other code gets this value.
     #[inline(always)]
-    pub fn announce(&self) {
-        self.running.s.set_flag(flag::PREPARED);
+    pub fn watch(&self) -> Watch<'c> {
+        Watch(self.running.s)
     }
 
     /// Ends the transaction as committed: the caller's word is stored and fenced.
     #[inline(always)]
     pub fn committed(self) {
-        if !self.plain {
+        let s = self.running.s;
+        if s.is(flag::PREPARED) {
             return end_slow(self.running);
         }
-        let s = self.running.s;
-        // The largest number is one of those that sweep, so this is not it.
         s.seq.set(s.seq.get() + 1);
         s.count.set(0);
         s.used.set(0);
         s.flags.set(flag::EXTERNAL);
         core::mem::forget(self)
+    }
+}
+
+/// Watches a [`Ready`] that other code has got. If that code has forgotten it, the context refuses
+/// further transactions when this is dropped, also by unwinding: it is marked as prepared.
+#[doc(hidden)]
+#[must_use = "watches nothing if it is dropped"]
+pub struct Watch<'c>(&'c CtxState);
+
+impl Watch<'_> {
+    /// The transaction is committed.
+    #[inline(always)]
+    pub fn ended(self) {
+        core::mem::forget(self)
+    }
+}
+
+impl Drop for Watch<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        if self.0.level() > 0 {
+            self.0.set_flag(flag::PREPARED);
+        }
     }
 }

@@ -18,6 +18,7 @@ pub struct Tx<'p, M = InOrder32> {
     pub(crate) core: &'p Core<'p, M>,
     pub(crate) others: &'p [CtxState],
     pub(crate) s: &'p CtxState,
+    /// Its nesting level, as in [`CtxState::level`].
     level: usize,
     /// False only while the pool is formatted: an interrupted format starts over.
     pub(crate) logged: bool,
@@ -101,6 +102,13 @@ impl<'p, M: Model> Tx<'p, M> {
         }
     }
 
+    /// The transaction commits only if its caller, who is asked then, agrees: see
+    /// [`Context::resume`](crate::Context::resume).
+    #[doc(hidden)]
+    pub fn ask_before_commit(&self) {
+        self.s.set_flag(flag::ASK)
+    }
+
     /// An error with a code of the program, to abort the transaction: `return Err(tx.abort(7))`.
     pub fn abort(&self, code: u16) -> Error {
         Error::Aborted(code)
@@ -134,7 +142,7 @@ impl<'p, M: Model> Tx<'p, M> {
             count: s.count.get(),
         };
         s.base.set(s.count.get());
-        s.set_level(self.level + 1);
+        s.set_level(self.level + flag::OUTERMOST);
         let tx = Tx::new(self.core, self.others, s, self.logged);
         let r = body(&tx, &mut Root::new(root.0.offset()));
         let r = r.and_then(|o| s.check_failed().map(|()| o));

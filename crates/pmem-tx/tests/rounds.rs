@@ -295,3 +295,62 @@ macro_rules! models {
     };
 }
 models!(a_cell_left_alone a_full_journal a_cell_of_another_context after_a_migration);
+
+/// Transactions in pieces, one after the other, in each round: their numbers, what is undone, and
+/// who is asked.
+fn pieces<M: Model>()
+where
+    M::Unit: Width,
+{
+    let mut m = memory();
+    let opened = Pool::<u32, M>::open_resolved(Region::new(&mut m), &CONFIG, |_| 0, |_| Ok(0));
+    let mut pool = opened.unwrap_or_else(|r| panic!("open: {r}"));
+    let mut c = pool.context();
+    c.start().unwrap();
+    for i in 0..3 * ROUND {
+        assert_eq!(c.next_seq(), i % ROUND + 1);
+        // A body that fails, and one that wants its caller to be asked.
+        for asks in [false, true] {
+            let r = c.run_started(|tx, n| {
+                *n.get_mut(tx)? += 100;
+                if asks {
+                    tx.ask_before_commit();
+                    return Ok(());
+                }
+                Err(tx.abort(1))
+            });
+            assert_eq!(r.is_ok(), asks);
+            let open = c.reborrow().resume(|| Err(Error::Aborted(2)));
+            assert_eq!(open.err(), Some(Error::Aborted(2)));
+            c.start().unwrap();
+        }
+        // One that is undone when all is prepared, and one that commits.
+        for commits in [false, true] {
+            let r = c.run_started(|tx, n| n.get_mut(tx).map(|n| *n += 1));
+            r.unwrap();
+            let open = c.reborrow().resume(|| Err(Error::Aborted(3)));
+            let ready = open.expect("nobody is asked").prepare();
+            assert_eq!(ready.seq(), i % ROUND + 1);
+            if commits {
+                ready.committed();
+                c.start_next();
+            } else {
+                drop(ready);
+                c.start().unwrap();
+            }
+        }
+        c.run_started(|tx, n| {
+            assert_eq!(*n.get(tx), i + 1);
+            Ok(())
+        })
+        .unwrap();
+        c.start().unwrap();
+    }
+}
+
+#[test]
+fn pieces_of_transactions() {
+    pieces::<InOrder16>();
+    pieces::<InOrder32>();
+    pieces::<Buffered32>();
+}

@@ -68,7 +68,7 @@ use core::ops::Deref;
 use nvmem::cross::{Arg, Ret, UNKNOWN_LENGTH};
 use nvmem::persist::NoHandles;
 use nvmem::{InOrder32, Model, Persist, Plain, planted};
-use pmem_tx::{Pool, Root, Tx, Width};
+use pmem_tx::{Context, Pool, Root, Tx, Width};
 
 /// A running step: the token of its transaction (to which it dereferences), access to the outbox,
 /// and the caller's [`Token`](crate::Token) `K`, if the step has one.
@@ -113,12 +113,21 @@ impl<M: Model, K> Step<'_, '_, M, K> {
     /// outbox has no room for it, this returns [`pmem_tx::Error::PoolFull`], to end the body with
     /// `?`. The step fails with [`Error::OutboxFull`], whatever its body returns.
     pub fn send<T: Plain>(&self, port: &Port<T>, value: T) -> Result<(), pmem_tx::Error> {
-        self.queue.send(self.table, port, &value)
+        self.queued(self.queue.send(self.table, port, &value))
     }
 
     /// Like [`Step::send`], for bytes. **Errors**: as there.
     pub fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), pmem_tx::Error> {
-        self.queue.send_bytes(self.table, port, bytes)
+        self.queued(self.queue.send_bytes(self.table, port, bytes))
+    }
+
+    /// If there was no room, the step fails, whatever its body returns.
+    #[inline(always)]
+    fn queued(&self, r: Result<(), pmem_tx::Error>) -> Result<(), pmem_tx::Error> {
+        if r.is_err() && !planted!("nv-replay/full-outbox-not-told") {
+            self.tx.ask_before_commit();
+        }
+        r
     }
 
     /// Makes an error that aborts the step with the program's own code: `return Err(tx.abort(7))`.
@@ -690,7 +699,7 @@ where
             }
             if queue.judge().is_ok() && planted!("nv-replay/outbox-drained-before-commit") {
                 let seq = self.pool.context().next_seq();
-                queue.stage(table, seq);
+                queue.stage::<E>(table, seq);
                 let early = queue.action();
                 early.map(|a| a(table, queue, seq, Some((&mut self.env, &mut self.sent))));
             }
@@ -711,7 +720,7 @@ where
         if at != end || at + Table::<M>::UNIT < payload + min_bytes {
             return Err(self.no_room_error);
         }
-        self.queue.clear();
+        self.queue.clear::<E>();
         Ok(self.pool.context().start()?)
     }
 
@@ -722,10 +731,10 @@ where
     #[inline(never)]
     fn commit(&mut self, end: usize, header: u32) -> Result<(), Error> {
         let at = self.cursor.at;
-        let open = self.pool.context().resume(self.queue.judge())?;
+        let open = self.pool.context().resume(|| self.queue.judge())?;
         let ready = open.prepare();
         let seq = ready.seq();
-        self.queue.stage(&self.table, seq);
+        self.queue.stage::<E>(&self.table, seq);
         self.table.commit_record(at, end, seq, header);
         ready.committed();
         self.recorded(at, seq)
@@ -742,33 +751,39 @@ where
         join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
     ) -> Result<(), Error> {
         let at = self.cursor.at;
-        let seq = self.commit_by(join, |table, seq| table.record_word(at, end, seq, header))?;
+        let table = &self.table;
+        let word = |seq| table.record_word(at, end, seq, header);
+        let stop = (&mut self.no_room_error, &mut self.cursor);
+        let context = self.pool.context();
+        let seq = Self::commit_by(context, table, &self.queue, stop, join, word)?;
         self.recorded(at, seq)
     }
 
-    /// Commits the transaction that runs together with a join: `word` makes the commit word of the
-    /// number that it gets. Returns the number.
+    /// Commits the transaction that runs in `context` together with a join: `word` makes the commit
+    /// word of the number that it gets. Returns the number. `stop` is what stops the runtime. All
+    /// of these are parts of one runtime, which a loop of one step takes apart once a turn.
     ///
     /// **Errors**: that of the body or of the join. The transaction is undone.
     #[inline(always)]
     pub(crate) fn commit_by(
-        &mut self,
+        context: Context<'_, R, M>,
+        table: &Table<'_, M>,
+        queue: &Queue<M>,
+        (no_room_error, cursor): (&mut Error, &mut Cursor),
         join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
-        word: impl Fn(&Table<'_, M>, u32) -> CommitWord,
+        word: impl FnOnce(u32) -> CommitWord,
     ) -> Result<u32, Error> {
-        let context = self.pool.context();
-        let seq = context.next_seq();
-        let open = context.resume(self.queue.judge())?;
+        let open = context.resume(|| queue.judge())?;
         let stored = Cell::new(false);
         let guard = StopOnUnwind {
             when: &stored,
-            no_room_error: &mut self.no_room_error,
-            cursor: &mut self.cursor,
-            area_end: self.table.area_end,
+            no_room_error,
+            cursor,
+            area_end: table.area_end,
         };
-        let r = commit_joined(open, &self.table, &self.queue, &stored, join, word);
+        let r = commit_joined::<M, E>(open, table, queue, &stored, join, word);
         guard.disarm();
-        r.map(|()| seq)
+        r
     }
 
     /// A call was not executed because of `e`. If its record is there already, compares that; if
@@ -820,6 +835,12 @@ where
     /// **Errors**: a save has failed. The messages wait, and the runtime has stopped.
     #[inline(always)]
     pub(crate) fn show_committed(&mut self, seq: u32) -> Result<(), Error> {
+        if E::sends_nothing() {
+            if P::MIRRORED {
+                self.save_commit()?;
+            }
+            return Ok(());
+        }
         let action = self.queue.action().or(self.resend);
         if P::MIRRORED {
             self.resend = action;
@@ -917,7 +938,9 @@ where
         self.begin(0)?;
         let table = &self.table;
         self.pool.context().commit_empty(|seq| {
-            table.retire_outbox(seq);
+            if !E::sends_nothing() {
+                table.retire_outbox(seq);
+            }
             if let Some(l) = l {
                 l.write_next(table, seq)
             }

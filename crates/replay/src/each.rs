@@ -31,7 +31,7 @@ use crate::error::{Error, Mismatch};
 use crate::open::Replay;
 use crate::outbox::{AnyOutlet, Outlet};
 use crate::signature::{Name, kind, loop_args_hash, loop_hash};
-use crate::table::{CallKind, CommitWord, Cursor, STATE, State, Table};
+use crate::table::{CallKind, Cursor, STATE, State, Table};
 use core::convert::Infallible;
 use core::ops::Range;
 use nvmem::cross::Share;
@@ -289,7 +289,7 @@ where
     pub(crate) fn end_iteration(&mut self, l: &mut Loop) -> Option<Result<(), Error>> {
         let (table, cursor) = (&self.table, &mut self.cursor);
         // A runtime that has stopped is at 0, where no header is.
-        let nothing_waits = self.resend.is_none();
+        let nothing_waits = E::sends_nothing() || self.resend.is_none();
         let nothing_waits = nothing_waits || planted!("nv-replay/turn-offers-nothing");
         let usual = nothing_waits
             && self.innermost_loop == l.address()
@@ -309,7 +309,7 @@ where
                 if stale && !planted!("nv-replay/turn-before-a-stale-header") {
                     return false;
                 }
-                let staged = table.head_belongs_to(seq);
+                let staged = !E::sends_nothing() && table.head_belongs_to(seq);
                 if staged && !planted!("nv-replay/turn-before-a-stale-head") {
                     return false;
                 }
@@ -373,6 +373,7 @@ where
         self.pass_number(Some(l))?;
         self.cursor = l.first();
         if let Some(action) = self.resend
+            && !E::sends_nothing()
             && !P::OUTPUT_WAITS
         {
             let seq = 0;
@@ -429,7 +430,7 @@ where
 pub(crate) struct Loop {
     pub id: u32,
     /// The number of iterations, or `ENDLESS`.
-    count: u32,
+    pub count: u32,
     /// The current iteration, from 0.
     pub iteration: u32,
     /// The loop has not ended.
@@ -514,13 +515,6 @@ impl Loop {
     pub fn write_next<M: Model>(&self, table: &Table<'_, M>, seq: u32) {
         let at = self.payload - Table::<M>::STATE;
         table.write_next_state(at, Self::bits(seq, !self.running), self.iteration)
-    }
-
-    /// The word that commits it, for who stores it himself.
-    #[inline(always)]
-    pub fn next_word<M: Model>(&self, table: &Table<'_, M>, seq: u32) -> CommitWord {
-        let at = self.payload - Table::<M>::STATE;
-        table.next_state_word(at, Self::bits(seq, !self.running), self.iteration)
     }
 
     /// The position before the first record of an iteration.

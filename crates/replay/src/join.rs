@@ -12,7 +12,7 @@
 
 use crate::error::{Error, OpenFailure};
 use crate::open;
-use crate::outbox::Queue;
+use crate::outbox::{Outlet, Queue};
 use crate::table::{CommitWord, Table};
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -75,25 +75,27 @@ pub(crate) fn no_join_of<O, M: Model>() -> Option<NoJoinOf<O, M>> {
 
 /// Commits a step together with what `join` stages. `word` prepares the commit word of the number
 /// that it is given; `stored` tells that it is stored.
+/// Returns the number.
 ///
-/// **Errors**: that of a join that did not commit. The step is undone.
+/// **Errors**: that of a join that did not commit. The step is undone, unless the join has forgotten
+/// its [`Commit`].
 #[inline(always)]
-pub(crate) fn commit_joined<M: Model>(
+pub(crate) fn commit_joined<M: Model, E: Outlet>(
     open: Open<'_, M>,
     table: &Table<'_, M>,
     queue: &Queue<M>,
     stored: &Cell<bool>,
     join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
-    word: impl Fn(&Table<'_, M>, u32) -> CommitWord,
-) -> Result<(), Error> {
+    word: impl FnOnce(u32) -> CommitWord,
+) -> Result<u32, Error> {
     let ready = open.prepare();
-    ready.announce();
     let seq = ready.seq();
-    queue.stage(table, seq);
-    let word = word(table, seq);
+    queue.stage::<E>(table, seq);
+    let word = word(seq);
     if planted!("nv-replay/committed-before-join") {
         table.store_commit_word(word);
     }
+    let watch = ready.watch();
     let joined = join(Commit {
         ready,
         table,
@@ -101,8 +103,11 @@ pub(crate) fn commit_joined<M: Model>(
         stored,
         _brand: PhantomData,
     });
+    if stored.get() || planted!("nv-replay/forgotten-commit-goes-on") {
+        watch.ended();
+    }
     if stored.get() {
-        return Ok(());
+        return Ok(seq);
     }
     Err(joined.err().map_or(Error::Other, Error::recorded))
 }

@@ -387,7 +387,7 @@ where
             (&raw mut (*at).innermost_loop).write(0);
             (&raw mut (*at).env).write(env);
             (&raw mut (*at).sent).write(sent);
-            (&raw mut (*at).queue).write(Queue::new());
+            (&raw mut (*at).queue).write(Queue::new::<E>());
             (&raw mut (*at).resend).write(resend);
             (&raw mut (*at)._root).write(PhantomData);
             place.assume_init_mut()

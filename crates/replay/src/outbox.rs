@@ -121,6 +121,18 @@ pub trait Outlet {
     fn discards(&self) -> bool {
         false
     }
+    /// Whether no step of the program sends a message: a constant, so that steps contain no code
+    /// for the outbox. If true, an open drops what an earlier program has left in it, and
+    /// [`Step::send`](crate::Step::send) fails with [`OutboxFull`](crate::Error::OutboxFull), as it
+    /// does if the table has no outbox.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn sends_nothing() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
 }
 
 /// Takes no message: each is kept.
@@ -207,6 +219,16 @@ pub(crate) fn outbox_action<M: Model>(
             return left == Ok(true);
         }
     }
+    false
+}
+
+/// Stands in a [`Queue`] that takes no messages, for [`Queue::send`]. Nobody calls it.
+fn no_action<M: Model>(
+    _: &Table<'_, M>,
+    _: &Queue<M>,
+    _: u32,
+    _: Option<(&mut dyn Outlet, &mut u32)>,
+) -> bool {
     false
 }
 
@@ -411,8 +433,11 @@ impl<'m, M: Model> Table<'m, M> {
     where
         M::Unit: Width,
     {
-        if env.discards() {
+        if E::sends_nothing() || env.discards() {
             self.drop_messages(committed);
+            if E::sends_nothing() {
+                self.retire_any_head();
+            }
             return Ok(None);
         }
         let saved = P::OUTPUT_WAITS || planted!("nv-replay/open-sends-unsaved");
@@ -507,6 +532,14 @@ impl<'m, M: Model> Table<'m, M> {
         self.load(OUTBOX) >> (Self::UNIT as u32 * 4) == seq
     }
 
+    /// Clears the head's number, whichever it is: from now on no step looks at the head, and one of
+    /// them commits this number. Called when no message is pending. Cleared before the next fence.
+    fn retire_any_head(&self) {
+        if !self.head_belongs_to(0) && !planted!("nv-replay/silent-program-keeps-head") {
+            self.retire_head();
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn retire_head(&self) {
@@ -530,22 +563,32 @@ impl OutboxHead {
 }
 
 impl<M: Model> Queue<M> {
-    /// No messages.
+    /// No messages. There is room for some if a program with this environment sends any.
     #[inline(always)]
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new<E: Outlet>() -> Self {
+        let closed = E::sends_nothing() && !planted!("nv-replay/silent-program-sends");
         Queue {
-            count: Cell::new(0),
+            // As if it had more messages than fit.
+            count: Cell::new(if closed { u32::MAX } else { 0 }),
             units: Cell::new(0),
-            action: Cell::new(None),
+            action: Cell::new(if closed { Some(no_action) } else { None }),
             failed: Cell::new(None),
         }
     }
 
     /// Forgets the messages and the error of the last step.
     #[inline(always)]
-    pub(crate) fn clear(&self) {
-        self.action.set(None);
+    pub(crate) fn clear<E: Outlet>(&self) {
+        self.clear_messages::<E>();
         self.failed.set(None);
+    }
+
+    /// Forgets the messages of the last step, which were offered to the outlet.
+    #[inline(always)]
+    pub(crate) fn clear_messages<E: Outlet>(&self) {
+        if !E::sends_nothing() {
+            self.action.set(None);
+        }
     }
 
     /// An error if the step must not commit.
@@ -583,7 +626,11 @@ impl<M: Model> Queue<M> {
 
     /// Called before the step's commit, which has this number.
     #[inline]
-    pub(crate) fn stage(&self, table: &Table<'_, M>, seq: u32) {
+    pub(crate) fn stage<E: Outlet>(&self, table: &Table<'_, M>, seq: u32) {
+        if E::sends_nothing() {
+            // The head carries no number since the open.
+            return;
+        }
         match self.action.get() {
             Some(action) => {
                 action(table, self, seq, None);

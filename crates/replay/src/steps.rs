@@ -40,12 +40,11 @@ use crate::access::PoolAccess;
 use crate::call::{Named, Step, joins};
 use crate::each::{ENDLESS, Loop, LoopGuard};
 use crate::error::{Error, Mismatch};
-use crate::join::{Commit, Committed, no_join};
 use crate::open::Replay;
 use crate::outbox::Outlet;
 use crate::signature::{Name, kind, step_loop_args_hash, step_loop_hash};
-use crate::table::Table;
-use crate::token::{Attempt, Token};
+use crate::table::{CommitWord, State, Table};
+use crate::token::{Attempt, Nobody, Partner, Token};
 use core::convert::Infallible;
 use core::ops::Range;
 use nvmem::cross::{Arg, Repeat};
@@ -180,7 +179,7 @@ where
             return self.check_running();
         }
         let call = step_loop_hash::<A>(kind::EACH_STEP, name);
-        self.step_loop(call, range, args, &(), || (), body, no_join())
+        self.step_loop(call, range, args, Nobody, body)
     }
 
     #[inline(always)]
@@ -191,7 +190,7 @@ where
         body: TurnBody<R, M, A>,
     ) -> Result<Infallible, Error> {
         let call = step_loop_hash::<A>(kind::ENDLESS_STEP, name);
-        self.step_loop(call, ALWAYS, args, &(), || (), body, no_join())?;
+        self.step_loop(call, ALWAYS, args, Nobody, body)?;
         // The record says that an endless loop has ended: it belongs to another loop.
         Err(self.untyped().diverged(Mismatch::Kind))
     }
@@ -209,9 +208,7 @@ where
             return self.check_running();
         }
         let call = step_loop_hash::<A>(kind::TOKEN | kind::EACH_STEP, name);
-        let attempt = Attempt::new(token);
-        let join = Some(joins(|c| attempt.join(c)));
-        self.step_loop(call, range, args, token, || attempt.begin(), body, join)
+        self.step_loop(call, range, args, Attempt::new(token), body)
     }
 
     #[inline(always)]
@@ -223,9 +220,7 @@ where
         body: TurnBody<R, M, A, K>,
     ) -> Result<Infallible, Error> {
         let call = step_loop_hash::<A>(kind::TOKEN | kind::ENDLESS_STEP, name);
-        let attempt = Attempt::new(token);
-        let join = Some(joins(|c| attempt.join(c)));
-        self.step_loop(call, ALWAYS, args, token, || attempt.begin(), body, join)?;
+        self.step_loop(call, ALWAYS, args, Attempt::new(token), body)?;
         // The record says that an endless loop has ended: it belongs to another loop.
         Err(self.untyped().diverged(Mismatch::Kind))
     }
@@ -238,24 +233,18 @@ impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, 
 where
     M::Unit: Width,
 {
-    /// Runs the loop with this call hash. `begin` is called before each body, `join` commits.
+    /// Runs the loop with this call hash. `partner` takes part in the commits.
     ///
     /// Only this depends on the body; what it calls is in a program once, except for a join.
     #[inline]
-    #[allow(clippy::too_many_arguments)]
-    fn step_loop<A: Repeat, K, J>(
+    fn step_loop<A: Repeat, T: Partner<M>>(
         &mut self,
         call: u32,
         range: Range<u32>,
         args: A,
-        token: &K,
-        begin: impl Fn(),
-        body: TurnBody<R, M, A, K>,
-        mut join: Option<J>,
-    ) -> Result<(), Error>
-    where
-        J: for<'c> FnMut(Commit<'c, M>) -> Result<Committed<'c>, Error>,
-    {
+        partner: T,
+        body: TurnBody<R, M, A, T::Token>,
+    ) -> Result<(), Error> {
         let Range { start, end } = range;
         // A handle that a later record gives away comes back without a session. It does not enter.
         let session = self.pool.session();
@@ -277,36 +266,61 @@ where
             return Err(Error::WrongPool);
         }
         let rt = &mut *inside.rt;
-        while l.running {
-            rt.pool.context().start()?;
-            rt.queue.clear();
+        rt.pool.context().start()?;
+        let mut turns = Turns::of::<M>(&l);
+        loop {
             let (table, queue) = (&rt.table, &rt.queue);
-            let i = start.wrapping_add(l.iteration);
-            begin();
-            let done = rt.pool.context().run_started(|tx, root| {
-                let step = Step {
-                    tx,
-                    table,
-                    queue,
-                    token,
-                };
-                // SAFETY: invariant "Sole owner": no handle is given away, and the transaction of
-                // the last turn has ended (`Repeat`).
-                body(&step, root, i, unsafe { args.enter() })
-            });
-            if let Err(e) = done {
-                queue.body_failed(e);
-            }
-            l.pass::<M>();
-            let r = match &mut join {
-                None => rt.untyped().commit_turn(&l),
-                Some(join) => rt.commit_turn_joined(&l, join),
+            let mut context = rt.pool.context();
+            // SAFETY: invariant "Sole owner": used in turns of this loop only. Their body is a
+            // function, so it keeps nothing, and no turn returns anything.
+            let tx = unsafe { context.token() };
+            let step = Step {
+                tx: &tx,
+                table,
+                queue,
+                token: partner.token(),
+            };
+            // All turns, if behind each nothing is to be done but to begin the next one; or one.
+            // Two loops, and the condition in its place: otherwise the compiler makes each turn 8
+            // instructions longer.
+            let committed = loop {
+                let i = start.wrapping_add(turns.iteration);
+                partner.begin();
+                let done = context.run_with(&tx, |root| {
+                    // SAFETY: invariant "Sole owner": no handle is given away, and the transaction
+                    // of the last turn has ended (`Repeat`).
+                    body(&step, root, i, unsafe { args.enter() })
+                });
+                if let Err(e) = done {
+                    queue.body_failed(e);
+                }
+                if !T::JOINS {
+                    break None;
+                }
+                let stop = (&mut rt.no_room_error, &mut rt.cursor);
+                let word = |seq| turns.next_word(table, seq);
+                let join = joins(|c| partner.join(c));
+                let r = Self::commit_by(context.reborrow(), table, queue, stop, join, word);
+                if r.is_err() || turns.done || P::MIRRORED || !E::sends_nothing() {
+                    break Some(r);
+                }
+                context.start_next();
+            };
+            let r = match committed {
+                None => rt.untyped().commit_turn(&mut turns),
+                Some(r) => r.and_then(|seq| rt.show_committed(seq)),
             };
             if r.is_err() && planted!("nv-replay/failed-turn-goes-on") {
                 core::mem::forget(inside);
                 return r;
             }
             r?;
+            if turns.done {
+                break;
+            }
+            // A turn that fails is the last one, so there is no error in the queue.
+            rt.queue.clear_messages::<E>();
+            rt.pool.context().start_next();
         }
         core::mem::forget(inside);
         Ok(())
@@ -330,48 +344,112 @@ where
             // Durable before the first turn counts: its start word has a fence before it.
             table.store(l.at, 0);
         }
+        self.queue.clear::<E>();
         Ok(())
     }
 
-    /// Commits the turn that runs: points 2 to 8 of the order above. `l` is the state behind it.
+    /// Commits the turn that runs: points 2 to 8 of the order above.
     ///
     /// **Errors**: that of the body, which is undone.
     #[inline(never)]
-    fn commit_turn(&mut self, l: &Loop) -> Result<(), Error> {
+    fn commit_turn(&mut self, turns: &mut Turns) -> Result<(), Error> {
         if planted!("nv-replay/turn-before-its-changes") {
-            l.write_next(&self.table, self.pool.context().next_seq());
+            let word = turns
+                .clone()
+                .next_word(&self.table, self.pool.context().next_seq());
+            self.table.store_start(word);
         }
         if planted!("nv-replay/turn-sends-early") {
             let seq = self.pool.context().next_seq();
-            self.queue.stage(&self.table, seq);
+            self.queue.stage::<E>(&self.table, seq);
             let _ = self.show_committed(seq);
         }
-        let open = self.pool.context().resume(self.queue.judge())?;
+        let open = self.pool.context().resume(|| self.queue.judge())?;
         let ready = open.prepare();
         let seq = ready.seq();
+        let word = turns.next_word(&self.table, seq);
         if planted!("nv-replay/turn-before-its-messages") {
-            l.write_next(&self.table, seq);
+            self.table.store_start(word);
         }
         if self.queue.action().is_some() || !planted!("nv-replay/turn-keeps-uncommitted") {
-            self.queue.stage(&self.table, seq);
+            self.queue.stage::<E>(&self.table, seq);
         }
-        l.write_next(&self.table, seq);
+        self.table.store_start(word);
         ready.committed();
         self.show_committed(seq)
     }
+}
 
-    /// [`Replay::commit_turn`] with a join.
-    ///
-    /// **Errors**: that of the body or of the join. The turn is undone.
+/// The position of a loop of one step that runs. One comparison finds the turns behind which more
+/// changes than the low bits of the counter.
+#[derive(Clone)]
+struct Turns {
+    /// The iteration of the turn that runs.
+    iteration: u32,
+    /// The next iteration whose counter carries, or the end of the loop, whichever comes first.
+    unusual: u32,
+    /// The number of iterations, or `ENDLESS`.
+    count: u32,
+    /// The offset of the loop's state.
+    at: usize,
+    /// The loop has ended.
+    done: bool,
+}
+
+impl Turns {
+    /// A loop that was entered and runs.
     #[inline(always)]
-    fn commit_turn_joined(
-        &mut self,
-        l: &Loop,
-        join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
-    ) -> Result<(), Error> {
-        let seq = self.commit_by(join, |table, seq| l.next_word(table, seq))?;
-        self.show_committed(seq)
+    fn of<M: Model>(l: &Loop) -> Self {
+        let (iteration, count) = (l.iteration, l.count);
+        Turns {
+            iteration,
+            unusual: unusual::<M>(iteration, count),
+            count,
+            at: l.payload - Table::<M>::STATE,
+            done: false,
+        }
     }
+
+    /// Goes on to the next iteration, or to the end. Returns the start word that commits the turn
+    /// with this number. Stores its upper counter.
+    #[inline(always)]
+    fn next_word<M: Model>(&mut self, table: &Table<'_, M>, seq: u32) -> CommitWord {
+        self.iteration = self.iteration.wrapping_add(1);
+        if self.iteration == self.unusual {
+            if Table::<M>::carries(self.iteration) {
+                self.carry(table);
+            } else {
+                self.done = true;
+            }
+        }
+        let done = self.done && !planted!("nv-replay/loop-end-not-marked");
+        Table::<M>::state_word(self.at, State::start_bits(seq, done), self.iteration)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn carry<M: Model>(&mut self, table: &Table<'_, M>) {
+        self.iteration &= Table::<M>::COUNTER;
+        self.done = self.iteration == self.count && self.count != ENDLESS;
+        self.unusual = unusual::<M>(self.iteration, self.count);
+        if !planted!("nv-replay/turn-carries-nothing") {
+            table.store_upper(self.at, self.iteration);
+        }
+    }
+}
+
+/// The next iteration behind this one whose counter carries, or `count`, whichever comes first. The
+/// number has no upper bound where counters have.
+#[inline(always)]
+fn unusual<M: Model>(iteration: u32, count: u32) -> u32 {
+    // One less each: the count of an endless loop is 0, which carries, so its end is far away from
+    // each iteration, and from 0, too.
+    let end = count.wrapping_sub(iteration).wrapping_sub(1);
+    let mut next = end.min(Table::<M>::until_carry(iteration) - 1);
+    if count == ENDLESS && planted!("nv-replay/endless-turns-carry-nothing") {
+        next = end;
+    }
+    iteration.wrapping_add(next).wrapping_add(1)
 }
 
 impl<R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Named<'_, '_, R, M, E, P>
@@ -420,5 +498,69 @@ where
         body: TurnBody<R, M, A, K>,
     ) -> Result<Infallible, Error> {
         self.rt.endless_steps_with(self.name, token, args, body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Geometry;
+    use nvmem::{InOrder16, InOrder32, Region};
+
+    /// Turns go on as iterations of any loop do.
+    fn as_a_loop<M: Model>() {
+        let mut m = [const { core::mem::MaybeUninit::new(0) }; 1 << 8];
+        let geo = Geometry::new::<M>(&[96, 0, 0, 8, 0, 0, 0, 0]).unwrap();
+        let table = Table::<M>::new(Region::new(&mut m), geo);
+        let carry = Table::<M>::until_carry(0);
+        let ends = [
+            1,
+            2,
+            7,
+            carry - 1,
+            carry,
+            carry + 1,
+            3 * carry,
+            Table::<M>::COUNTER,
+        ];
+        for count in ends.into_iter().chain([ENDLESS]) {
+            let last = count.wrapping_sub(1) & Table::<M>::COUNTER;
+            for first in [
+                0,
+                carry - 3,
+                carry - 1,
+                carry,
+                last.saturating_sub(carry + 2),
+                last,
+            ] {
+                if first > last {
+                    continue;
+                }
+                let mut l = Loop::new(0, count);
+                (l.iteration, l.payload) = (first, 256);
+                l.write(&table, l.payload - Table::<M>::STATE, 1);
+                let mut turns = Turns::of::<M>(&l);
+                for seq in 0..2 * carry.min(200) + 4 {
+                    let at = l.payload - Table::<M>::STATE;
+                    let CommitWord { at: to, word } = turns.next_word(&table, seq);
+                    l.pass::<M>();
+                    assert_eq!((to, turns.done), (at, !l.running), "{first} {count}");
+                    assert_eq!(turns.iteration, l.iteration, "{first} {count}");
+                    table.store(at, word);
+                    let stored = table.state(at);
+                    l.write_next(&table, seq);
+                    assert_eq!(stored, table.state(at), "{first} {count}");
+                    if !l.running {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn turns_are_iterations() {
+        as_a_loop::<InOrder16>();
+        as_a_loop::<InOrder32>();
     }
 }

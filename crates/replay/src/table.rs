@@ -313,15 +313,36 @@ impl<'m, M: Model> Table<'m, M> {
         counter & (Self::LOW >> 1) == 0
     }
 
-    /// The start word of the state behind the one at `at`, for who stores it himself. Stores its
-    /// upper counter.
+    /// How many counters away the next one is that [carries](Table::carries).
     #[inline(always)]
-    pub fn next_state_word(&self, at: usize, mark: u32, counter: u32) -> CommitWord {
-        if Self::carries(counter) {
-            self.store_upper(at, counter);
-        }
+    pub fn until_carry(counter: u32) -> u32 {
+        let mask = Self::LOW >> 1;
+        mask + 1 - (counter & mask)
+    }
+
+    /// The start word of a state at `at`, for who stores it himself. A counter that carries needs
+    /// its upper part first: [`Table::store_upper`].
+    #[inline(always)]
+    pub fn state_word(at: usize, mark: u32, counter: u32) -> CommitWord {
         let word = Self::start_word(mark, counter);
         CommitWord { at, word }
+    }
+
+    /// Stores a start word. The last store makes the state count.
+    ///
+    /// **Power loss**: the old state or the new one. **Cost**: one store.
+    #[inline(always)]
+    pub fn store_start(&self, CommitWord { at, word }: CommitWord) {
+        if !planted!("nv-replay/no-fence-before-start") {
+            self.fence();
+        }
+        if planted!("nv-replay/start-in-two-stores") {
+            self.store(at, word ^ 1 << (Self::COUNTER_BITS + 1));
+        }
+        self.store(at, word);
+        if !planted!("nv-replay/no-fence-after-start") {
+            self.fence();
+        }
     }
 
     #[inline(always)]
@@ -329,8 +350,11 @@ impl<'m, M: Model> Table<'m, M> {
         mark << Self::COUNTER_BITS | counter & Self::LOW
     }
 
+    /// Stores the upper part of a counter that carries.
+    ///
+    /// **Power loss**: it counts with the start word, for which it has to be durable.
     #[inline(always)]
-    fn store_upper(&self, at: usize, counter: u32) {
+    pub fn store_upper(&self, at: usize, counter: u32) {
         let (to, high) = (at + Self::upper(counter), counter >> Self::COUNTER_BITS);
         if self.load(to) != high {
             self.store(to, high);
@@ -346,16 +370,7 @@ impl<'m, M: Model> Table<'m, M> {
         if carries {
             self.store_upper(at, counter);
         }
-        if !planted!("nv-replay/no-fence-before-start") {
-            self.fence();
-        }
-        if planted!("nv-replay/start-in-two-stores") {
-            self.store(at, start ^ 1 << (Self::COUNTER_BITS + 1));
-        }
-        self.store(at, start);
-        if !planted!("nv-replay/no-fence-after-start") {
-            self.fence();
-        }
+        self.store_start(CommitWord { at, word: start })
     }
 
     /// The consumed handles at the start of the content of a

@@ -1018,7 +1018,7 @@ where
             pool,
             env,
             sent,
-            queue: Queue::new(),
+            queue: Queue::new::<E>(),
             resend,
             _root: PhantomData,
         });

@@ -80,6 +80,54 @@ pub(crate) struct Attempt<'a, M: Model, K: Token<M>> {
     _m: PhantomData<fn(M)>,
 }
 
+/// What takes part in the commits of the turns of a loop.
+pub(crate) trait Partner<M: Model> {
+    /// What the bodies get.
+    type Token;
+    /// Whether it is asked to commit. If not, a turn commits without it.
+    const JOINS: bool;
+    /// What the bodies get.
+    fn token(&self) -> &Self::Token;
+    /// A body begins.
+    fn begin(&self);
+    /// Commits a turn. **Errors**: those of [`Token::join`].
+    fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error>;
+}
+
+/// Nobody takes part.
+pub(crate) struct Nobody;
+impl<M: Model> Partner<M> for Nobody {
+    type Token = ();
+    const JOINS: bool = false;
+    #[inline(always)]
+    fn token(&self) -> &() {
+        &()
+    }
+    #[inline(always)]
+    fn begin(&self) {}
+    #[inline(always)]
+    fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
+        Ok(commit.store())
+    }
+}
+
+impl<M: Model, K: Token<M>> Partner<M> for Attempt<'_, M, K> {
+    type Token = K;
+    const JOINS: bool = true;
+    #[inline(always)]
+    fn token(&self) -> &K {
+        self.token
+    }
+    #[inline(always)]
+    fn begin(&self) {
+        Attempt::begin(self)
+    }
+    #[inline(always)]
+    fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
+        Attempt::join(self, commit)
+    }
+}
+
 impl<'a, M: Model, K: Token<M>> Attempt<'a, M, K> {
     pub fn new(token: &'a K) -> Self {
         Attempt {

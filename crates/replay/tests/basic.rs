@@ -446,6 +446,51 @@ fn an_outputs_error_cannot_be_swallowed() {
     assert_eq!(sent::<Buffered32>(program), want);
 }
 
+/// A program whose environment says that it sends nothing: a step that sends fails, also in a turn,
+/// whether the table has an outbox or not, and whatever its body returns.
+#[test]
+fn a_silent_program_sends() {
+    struct Silent;
+    impl Outlet for Silent {
+        fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
+            panic!("{m:?}")
+        }
+        fn sends_nothing() -> bool {
+            true
+        }
+    }
+    for outbox_bytes in [0, 64] {
+        let mut m = memory();
+        let options = Options {
+            table: Config {
+                outbox_bytes,
+                ..Config::DEFAULT
+            },
+            ..Options::default()
+        };
+        let region = Region::<InOrder32>::new(&mut m);
+        let opened = Replay::<u32, InOrder32, _>::open_with(region, options, Silent, |_| Ok(0));
+        let mut rt = opened.unwrap();
+        for i in 0..2 {
+            let r = rt.step(i, |tx, n, i| {
+                *n.get_mut(tx)? += 100;
+                let full = tx.send(&OUT, 1);
+                if i == 0 { Ok(()) } else { full }
+            });
+            assert_eq!(r.unwrap_err().error, Error::OutboxFull);
+        }
+        assert_eq!(rt.step((), |tx, n, ()| Ok(*n.get(tx))).unwrap(), 0);
+        let r = rt.each_step(0..3, (), |tx, n, i, ()| {
+            *n.get_mut(tx)? += 1;
+            if i == 1 {
+                let _ = tx.send(&OUT, 1);
+            }
+            Ok(())
+        });
+        assert_eq!(r.unwrap_err(), Error::OutboxFull);
+    }
+}
+
 /// Messages of a step that fails are not sent.
 #[test]
 fn a_step_that_fails_has_sent_nothing() {

@@ -418,6 +418,35 @@ fn who_joins_a_step_does_not_store() {
     assert_eq!(sum(&mut rt), 6);
 }
 
+/// A join forgets its commit: nobody knows whether its word is stored, so no step runs until the
+/// next open, which undoes it.
+#[test]
+fn who_joins_a_step_forgets_it() {
+    for panics in [false, true] {
+        let mut rt = runtime(256);
+        add(&mut rt, 3).unwrap();
+        let mut join = || {
+            let r = rt.step_join(
+                (),
+                |tx, sum, ()| sum.get_mut(tx).map(|s| *s += 5),
+                |(), commit| {
+                    std::mem::forget(commit);
+                    assert!(!panics, "in a join");
+                    Err(Error::Aborted(3))
+                },
+            );
+            assert_eq!(r.unwrap_err().error, Error::Other);
+        };
+        if panics {
+            unwinds(join);
+        } else {
+            join();
+        }
+        assert_eq!(add(&mut rt, 7), Err(Error::Other));
+        assert_eq!(sum(&mut reopen(rt.close(), true)), 3);
+    }
+}
+
 /// Its second encoding has another length than its first.
 struct Fickle(Cell<usize>, usize);
 impl serde::Serialize for Fickle {

@@ -239,6 +239,31 @@ fn a_loop_without_end_goes_on_in_its_turn() {
     assert_eq!(sum(&mut rt), 3 * 4);
 }
 
+/// Its counter carries every 64 turns. The first boot begins at 0, and some in a turn that carries.
+#[test]
+fn a_loop_without_end_carries() {
+    for turns in [30, 64, 150] {
+        let mut m = memory();
+        let mut rt = open::<InOrder16>(Region::new(&mut m));
+        for _ in 0..5 {
+            TURNS.set(turns);
+            let stopped = rt.forever_step((), |tx, sum, i, ()| {
+                if *sum.get(tx) != i {
+                    return Err(tx.abort(2));
+                }
+                if TURNS.get() == 0 {
+                    return Err(tx.abort(1));
+                }
+                TURNS.set(TURNS.get() - 1);
+                *sum.get_mut(tx)? += 1;
+                Ok(())
+            });
+            assert_eq!(stopped.err(), Some(Error::Aborted(1)), "{turns}");
+            rt = reboot(rt);
+        }
+    }
+}
+
 /// A record inside of a running loop of one step: another program's, whose loop has the same hash.
 #[test]
 fn records_in_the_loop_are_refused() {

@@ -1320,6 +1320,10 @@ impl<S: System> Outlet for Sys<'_, '_, S> {
     fn discards(&self) -> bool {
         true
     }
+    #[inline(always)]
+    fn sends_nothing() -> bool {
+        S::TABLE.outbox_bytes == 0
+    }
 }
 
 impl<S: System> Token<S::Model> for Sys<'_, '_, S> {

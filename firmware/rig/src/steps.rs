@@ -55,7 +55,10 @@ const NEXT: usize = 2;
 /// Whether a function begins a transaction.
 fn begins(name: &str, file: &str) -> bool {
     let is = |function: &str, of: &str| name.ends_with(function) && file.ends_with(of);
-    is("::start", "pmem-tx/src/resolved.rs") || is("::begin", "pmem-tx/src/context.rs")
+    let resolved = "pmem-tx/src/resolved.rs";
+    is("::start", resolved)
+        || is("::start_next", resolved)
+        || is("::begin", "pmem-tx/src/context.rs")
 }
 
 /// Whether a function stores a commit word.

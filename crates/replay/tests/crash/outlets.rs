@@ -5,6 +5,7 @@ use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Width};
 use nv_replay::{Message, NotNow, Options, Outlet, Port, Replay};
 use powerfail::{Mapped, World, explore};
+use std::cell::Cell;
 
 static PORT: Port<[u32; 3]> = Port::new(1);
 
@@ -160,4 +161,122 @@ fn not_now_in_order_32() {
 #[test]
 fn not_now_buffered_32() {
     busy::<Buffered32>(1);
+}
+
+thread_local! {
+    /// Whether the program of this life sends.
+    static SENDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What left, by number and content, and how many boots there were.
+#[derive(Clone, Hash, Debug, Default, PartialEq)]
+struct Ether {
+    boots: u32,
+    got: Vec<(u32, u32)>,
+}
+
+/// Takes all messages.
+struct Loud<'a, 'r>(&'a World<'r, Ether>);
+impl Outlet for Loud<'_, '_> {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
+        let v = m.get(&WORD).expect("the port").expect("a word");
+        let same = |&(number, known): &(u32, u32)| (number == m.number) == (known == v);
+        assert!(self.0.with(|w| w.got.iter().all(same)), "{m:?} {v}");
+        if self.0.with(|w| !w.got.contains(&(m.number, v))) {
+            self.0.update(|w| w.got.push((m.number, v)));
+        }
+        Ok(())
+    }
+}
+
+/// The environment of a program whose type says that it sends nothing.
+struct Silent;
+impl Outlet for Silent {
+    fn sends_nothing() -> bool {
+        true
+    }
+}
+
+/// In every second life the program is one that sends nothing, over a table that has an outbox. Each
+/// step and turn notes whether it has sent.
+fn a_silent_life<M: Model>(nv: Region<'_, M>, world: &World<'_, Ether>)
+where
+    M::Unit: Width,
+{
+    world.update(|w| w.boots += 1);
+    let loud = world.with(|w| w.boots % 2 == 1);
+    SENDS.set(loud);
+    let options = Options {
+        table: Setup::small(3).table,
+        pool: Some(pmem_tx::Config::SMALL),
+        ..Options::default()
+    };
+    if loud {
+        sends_or_not(nv, world, options, Loud(world));
+    } else {
+        sends_or_not(nv, world, options, Silent);
+    }
+}
+
+fn sends_or_not<'a, M: Model, E: Outlet>(
+    nv: Region<'a, M>,
+    world: &World<'_, Ether>,
+    options: Options<'a>,
+    env: E,
+) where
+    M::Unit: Width,
+{
+    let mut rt = Replay::<[u32; 5], M, _>::open_with(nv, options, env, |_| Ok([0; 5])).unwrap();
+    for i in 0..2 {
+        rt.step(i, |tx, sent, i| {
+            sent.get_mut(tx)?[i as usize] = 1 + u32::from(SENDS.get());
+            if SENDS.get() {
+                tx.send(&WORD, i)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+    rt.each_step(2..5, (), |tx, sent, i, ()| {
+        sent.get_mut(tx)?[i as usize] = 1 + u32::from(SENDS.get());
+        if SENDS.get() {
+            tx.send(&WORD, i)?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    rt.each(0..2, |_, _| Ok(())).unwrap();
+    let sent = rt.step((), |tx, sent, ()| Ok(*sent.get(tx))).unwrap();
+    for (number, i) in world.get().got {
+        assert_eq!(
+            sent[i as usize], 2,
+            "message {number} of a step that did not commit"
+        );
+    }
+}
+
+fn silent<M: Model>()
+where
+    M::Unit: Width,
+{
+    let s = explore(Mapped::<M>::new(2048), |nv, world: &World<'_, Ether>| {
+        a_silent_life::<M>(nv, world)
+    })
+    .world(Ether::default())
+    .depth(2)
+    .run();
+    assert!(s.partial || s.boots > 20, "{s}");
+}
+
+#[test]
+fn silent_in_order_16() {
+    silent::<InOrder16>();
+}
+#[test]
+fn silent_in_order_32() {
+    silent::<InOrder32>();
+}
+#[test]
+fn silent_buffered_32() {
+    silent::<Buffered32>();
 }
