@@ -260,17 +260,17 @@ impl<S: System> State<'_, S> {
 
     /// Makes the levels of all threads from their priorities.
     pub fn make_levels(&mut self) {
-        let levels = self.ram.levels_mut();
-        let ready = levels.iter().fold(0, |all, l| all | l.ready);
-        levels.iter_mut().for_each(|l| (l.ready, l.turn) = (0, 0));
-        self.schedule.levels = 0;
+        for l in self.ram.levels_mut() {
+            (l.members, l.turn) = (0, 0);
+        }
         for t in 0..S::THREADS.len() {
             let own = self.priority(t);
             let lower = |p: &u8| (0..S::THREADS.len()).any(|t| self.priority(t) == *p);
-            let level = (0..own).filter(lower).count() as u8;
-            self.control(t).level = level;
+            let level = (0..own).filter(lower).count();
+            if let Some(l) = self.ram.levels_mut().get_mut(level) {
+                l.members |= bit(t);
+            }
         }
-        each(ready, |t| self.ready(t));
     }
 
     /// A step commits a new state of a thread.

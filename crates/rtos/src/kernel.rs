@@ -29,7 +29,7 @@ use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::section::InSection;
-use crate::system::{Kind, ObjectSpec, System, fingerprint, levels};
+use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
 use core::mem::MaybeUninit;
@@ -108,7 +108,7 @@ fn is<S: System>(o: &Object, kind: Kind) -> bool {
 }
 
 /// How many objects are of a kind.
-const fn kinds<S: System>(kind: Kind) -> usize {
+pub(crate) const fn kinds<S: System>(kind: Kind) -> usize {
     let (mut n, mut i) = (0, 0);
     while i < S::OBJECTS.len() {
         n += (S::OBJECTS[i].kind as u8 == kind as u8) as usize;
@@ -972,11 +972,9 @@ impl<'m, S: System> Kernel<'m, S> {
     fn load(&mut self, numbers: &[u32]) -> Result<(), TagError> {
         let state = self.state.get_mut();
         state.load()?;
-        let levels: &[u8] = const { &levels::<S>() };
-        for (t, level) in levels.iter().enumerate().take(S::THREADS.len()) {
+        for t in 0..S::THREADS.len() {
             let c = state.control(t);
             c.begin();
-            c.level = *level;
             c.numbers = tags::max_unswept::<S>();
             state.load_thread(t)?;
             if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {

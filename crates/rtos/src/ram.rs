@@ -81,9 +81,6 @@ pub struct Slot {
 /// A thread, as the kernel sees it.
 #[derive(Clone, Copy)]
 pub struct Control {
-    /// Of the threads that are ready, one of the highest level runs. From 0; two threads of
-    /// one priority have one level.
-    pub level: u8,
     /// It has passed its records.
     pub live: bool,
     /// The running step has read the time.
@@ -95,7 +92,7 @@ pub struct Control {
     pub held: u8,
     /// A bit for each of them: a call was made under it, so a record was, or will be.
     pub used: u8,
-    /// For what it waits, if it does.
+    /// For what it waits; for what it has waited last, if it is ready.
     pub waits_for: u8,
     /// Their objects.
     pub holds: [u8; LOCKS_MAX],
@@ -161,24 +158,13 @@ impl Control {
     }
 }
 
-/// The threads of one priority that are ready.
+/// The threads of one priority. Of those that are ready, one of the highest level runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Level {
-    /// A bit for each.
-    pub ready: u8,
-    /// The first of them, from this number on, runs.
+    /// A bit for each, where priorities change. Elsewhere they are constants of the system.
+    pub members: u8,
+    /// A bit for each from the one on whose turn it is.
     pub turn: u8,
-}
-
-impl Level {
-    /// The first of those that are ready. There is one.
-    #[inline(always)]
-    pub fn first(&self) -> u8 {
-        let ready = u32::from(self.ready);
-        let later = ready >> self.turn << self.turn;
-        let first = if later != 0 { later } else { ready };
-        first.trailing_zeros() as u8
-    }
 }
 
 /// Exactly what a system with `T` threads, `O` objects and `W` words needs.
@@ -229,7 +215,6 @@ pub trait Memory {
 impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
     const NEW: Self = Ram {
         threads: [Control {
-            level: 0,
             live: false,
             reads: false,
             len: 0,
@@ -247,7 +232,10 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             until: 0,
             ended: Some(Err(Error::Aborted(0))),
         }; T],
-        levels: [Level { ready: 0, turn: 0 }; T],
+        levels: [Level {
+            members: 0,
+            turn: 0,
+        }; T],
         objects: [Object {
             kind: Kind::Semaphore,
             waiters: 0,

@@ -1,17 +1,18 @@
 //! Who runs, and who waits for what.
 //!
 //! ```text
-//!  levels: 101      level 2: ready 00100, turn 2     the highest level that is not empty;
-//!                   level 1: ready 00000             of its threads the first one from its turn on
-//!                   level 0: ready 01011, turn 1
+//!  ready:  01111    level 2: members 00100              the highest level with a ready member;
+//!                   level 1: members 10000              of these the first one from its turn on
+//!                   level 0: members 01011, turn 1
 //!  lends:  00100    thread 2 waits for a mutex: who has it runs instead
 //! ```
 
-use crate::kernel::State;
+use crate::THREADS_MAX;
+use crate::kernel::{State, kinds};
 use crate::locks::asks_for_holders;
 use crate::port::Port;
 use crate::ram::{AN_END, Control, Memory, NOTHING, Object};
-use crate::system::{Kind, System};
+use crate::system::{Kind, System, members, takes_turns};
 use nv_replay::nvmem::planted;
 
 /// No thread.
@@ -19,9 +20,9 @@ const NOBODY: u8 = 0xff;
 
 /// Who is ready, who runs, who sleeps.
 pub(crate) struct Schedule {
-    /// A bit for each level with threads that are ready, or lend their place.
-    pub levels: u32,
-    /// A bit for each thread that waits for a mutex. Its bit in its level stays.
+    /// A bit for each thread that is ready, or lends its place.
+    pub ready: u8,
+    /// A bit for each thread that waits for a mutex. Its bit in `ready` stays.
     pub lends: u8,
     /// A bit for each thread that waits until a time.
     pub sleepers: u8,
@@ -47,7 +48,7 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Nobody is ready.
     pub const NEW: Self = Schedule {
-        levels: 0,
+        ready: 0,
         lends: 0,
         sleepers: 0,
         joiners: 0,
@@ -89,28 +90,26 @@ impl<S: System> State<'_, S> {
 
     /// Makes a thread ready.
     pub fn ready(&mut self, t: usize) {
-        let level = usize::from(self.control(t).level);
-        if let Some(l) = self.ram.levels_mut().get_mut(level) {
-            l.ready |= bit(t);
-            self.schedule.levels |= 1 << level;
-        }
+        self.schedule.ready |= bit(t);
     }
 
     pub fn not_ready(&mut self, t: usize) {
-        let level = usize::from(self.control(t).level);
-        if let Some(l) = self.ram.levels_mut().get_mut(level) {
-            l.ready &= !bit(t);
-            if l.ready == 0 && !planted!("nv-rtos/empty-level-stays") {
-                self.schedule.levels &= !(1 << level);
-            }
-        }
+        self.schedule.ready &= !bit(t);
     }
 
     /// Whether a thread is ready at its own priority.
     pub fn is_ready(&self, t: usize) -> bool {
-        let level = self.thread(t).map_or(0, |c| c.level.into());
-        let ready = self.ram.levels().get(level).map_or(0, |l| l.ready);
-        ready & !self.schedule.lends & bit(t) != 0
+        self.schedule.ready & !self.schedule.lends & bit(t) != 0
+    }
+
+    /// The threads of a level.
+    #[inline(always)]
+    fn members(&self, level: usize) -> u8 {
+        if S::CONTROL.change {
+            return self.ram.levels().get(level).map_or(0, |l| l.members);
+        }
+        let members: &[u8; THREADS_MAX] = const { &members::<S>() };
+        members[level % THREADS_MAX]
     }
 
     /// Thread `t` waits for an object, until the clock shows a time.
@@ -163,14 +162,11 @@ impl<S: System> State<'_, S> {
 
     #[inline(always)]
     fn resume(&mut self, threads: u8) {
-        if !planted!("nv-rtos/woken-and-still-lends") {
+        if kinds::<S>(Kind::Mutex) > 0 && !planted!("nv-rtos/woken-and-still-lends") {
             self.schedule.lends &= !threads;
         }
         self.schedule.sleepers &= !threads;
-        each(threads, |t| {
-            self.control(t).waits_for = NOTHING;
-            self.ready(t);
-        });
+        self.schedule.ready |= threads;
     }
 
     /// Makes those ready that wait for the end of a thread.
@@ -184,6 +180,7 @@ impl<S: System> State<'_, S> {
     /// Thread `t` has ended.
     pub fn leave(&mut self, t: usize, port: &dyn Port) {
         self.not_ready(t);
+        self.control(t).waits_for = NOTHING;
         port.ended(t);
         self.schedule.current = NOBODY;
         self.reschedule(port);
@@ -200,7 +197,7 @@ impl<S: System> State<'_, S> {
         }
         let top = usize::from(self.schedule.top);
         if let Some(l) = self.ram.levels_mut().get_mut(top) {
-            l.turn += 1;
+            l.turn <<= 1;
         }
         self.reschedule(port);
     }
@@ -249,18 +246,48 @@ impl<S: System> State<'_, S> {
     pub fn reschedule(&mut self, port: &dyn Port) {
         #[cfg(feature = "instrument")]
         self.tell(port);
-        let top = 31u32.wrapping_sub(self.schedule.levels.leading_zeros());
-        let lends = u32::from(self.schedule.lends);
-        let Some(l) = self.ram.levels_mut().get_mut(top as usize) else {
-            return self.switch(NOBODY, port);
-        };
-        let first = l.first();
-        if lends >> first & 1 != 0 {
-            return self.reschedule_lender(port);
+        for level in 0..S::THREADS.len() {
+            let top = if planted!("nv-rtos/lowest-level-first") {
+                level
+            } else {
+                S::THREADS.len() - 1 - level
+            };
+            let ready = self.schedule.ready & self.members(top);
+            if ready == 0 {
+                continue;
+            }
+            let first = self.first(top, ready);
+            if kinds::<S>(Kind::Mutex) > 0 && self.schedule.lends & bit(first.into()) != 0 {
+                return self.reschedule_lender(port);
+            }
+            self.begin_turn(top, first);
+            return self.switch(first, port);
         }
-        l.turn = first;
-        self.schedule.top = top as u8;
-        self.switch(first, port)
+        self.switch(NOBODY, port)
+    }
+
+    /// Of these threads of a level, the first one from its turn on. There is one.
+    #[inline(always)]
+    fn first(&self, level: usize, ready: u8) -> u8 {
+        let turn = self.ram.levels().get(level).map_or(0, |l| l.turn);
+        let later = ready & turn;
+        let first = if later != 0 && takes_turns::<S>() {
+            later
+        } else {
+            ready
+        };
+        first.trailing_zeros() as u8
+    }
+
+    /// It is a thread's turn in its level.
+    #[inline(always)]
+    fn begin_turn(&mut self, level: usize, first: u8) {
+        if takes_turns::<S>()
+            && let Some(l) = self.ram.levels_mut().get_mut(level)
+        {
+            l.turn = u8::MAX << (first % 8);
+        }
+        self.schedule.top = level as u8;
     }
 
     #[inline(always)]
@@ -276,19 +303,14 @@ impl<S: System> State<'_, S> {
     #[inline(never)]
     fn reschedule_lender(&mut self, port: &dyn Port) {
         for top in (0..S::THREADS.len()).rev() {
-            let Some(&(mut left)) = self.ram.levels().get(top) else {
-                continue;
-            };
-            while left.ready != 0 {
-                let first = left.first();
+            let mut left = self.schedule.ready & self.members(top);
+            while left != 0 {
+                let first = self.first(top, left);
                 if let Some(runs) = self.runs_for(first.into()) {
-                    if let Some(l) = self.ram.levels_mut().get_mut(top) {
-                        l.turn = first;
-                    }
-                    self.schedule.top = top as u8;
+                    self.begin_turn(top, first);
                     return self.switch(runs, port);
                 }
-                left.ready &= !bit(first.into());
+                left &= !bit(first.into());
             }
         }
         self.switch(NOBODY, port)
@@ -339,8 +361,9 @@ impl<S: System> State<'_, S> {
     #[cfg(feature = "instrument")]
     pub fn tell_commit(&mut self, port: &dyn Port) {
         self.tell(port);
-        let level = self.ram.levels().get(usize::from(self.schedule.top));
-        let priority = level.map_or(0, |l| self.priority(l.turn.into()));
+        // All members of a level have one.
+        let member = self.members(self.schedule.top.into()).trailing_zeros();
+        let priority = self.priority(member as usize);
         port.observe(crate::port::Event::Commit { priority });
     }
 
