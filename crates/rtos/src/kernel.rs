@@ -108,13 +108,18 @@ fn is<S: System>(o: &Object, kind: Kind) -> bool {
 }
 
 /// How many objects are of a kind.
-pub(crate) const fn kinds<S: System>(kind: Kind) -> usize {
+const fn kinds<S: System>(kind: Kind) -> usize {
     let (mut n, mut i) = (0, 0);
     while i < S::OBJECTS.len() {
         n += (S::OBJECTS[i].kind as u8 == kind as u8) as usize;
         i += 1;
     }
     n
+}
+
+/// Whether a system has mutexes.
+pub(crate) const fn has_mutexes<S: System>() -> bool {
+    kinds::<S>(Kind::Mutex) > 0
 }
 
 fn word_of<S: System>(object: u8) -> u16 {
@@ -441,7 +446,7 @@ impl<S: System> State<'_, S> {
     /// Stores who holds the mutexes of a thread, before the thread commits anything under them.
     #[inline(always)]
     fn store_owners(&mut self, t: usize) -> Result<(), TagError> {
-        if kinds::<S>(Kind::Mutex) == 0 {
+        if !has_mutexes::<S>() {
             return Ok(());
         }
         self.store_held(t)
@@ -469,7 +474,7 @@ impl<S: System> State<'_, S> {
     /// A thread is live: what it does not hold of the mutexes that it owned at the boot is free.
     #[inline(always)]
     pub fn give_back(&mut self, t: usize) {
-        if kinds::<S>(Kind::Mutex) > 0 && !planted!("nv-rtos/owner-stays-holder") {
+        if has_mutexes::<S>() && !planted!("nv-rtos/owner-stays-holder") {
             self.give_back_owned(t);
         }
     }
@@ -1015,7 +1020,7 @@ impl<'m, S: System> Kernel<'m, S> {
     /// Lets the next thread of the running one's priority run. The machine calls it at the end of
     /// each time slice, in a handler. Stores nothing.
     pub fn slice(&self, port: &dyn Port) {
-        self.section(|s| s.next_turn(port));
+        self.section(|s| s.end_slice(port));
     }
 
     /// How a thread has ended; `None` if it has not.
@@ -1207,7 +1212,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     }
 
     pub(crate) fn yield_now(&self) {
-        self.kernel.slice(self.port)
+        self.kernel.section(|s| s.next_turn(self.port));
     }
 
     /// Before a call that may use a number.

@@ -158,19 +158,10 @@ impl Control {
     }
 }
 
-/// The threads of one priority. Of those that are ready, one of the highest level runs.
-#[derive(Debug, Clone, Copy)]
-pub struct Level {
-    /// A bit for each, where priorities change. Elsewhere they are constants of the system.
-    pub members: u8,
-    /// A bit for each from the one on whose turn it is.
-    pub turn: u8,
-}
-
 /// Exactly what a system with `T` threads, `O` objects and `W` words needs.
 pub struct Ram<const T: usize, const O: usize, const W: usize> {
     threads: [Control; T],
-    levels: [Level; T],
+    levels: [u8; T],
     objects: [Object; O],
     slots: [Slot; W],
     marks: [Mark; T],
@@ -196,10 +187,11 @@ pub trait Memory {
     fn threads(&self) -> &[Control];
     /// The threads.
     fn threads_mut(&mut self) -> &mut [Control];
-    /// The levels, from the lowest.
-    fn levels(&self) -> &[Level];
-    /// The levels, from the lowest.
-    fn levels_mut(&mut self) -> &mut [Level];
+    /// The threads of each priority, a bit for each thread, from the lowest priority. Only where
+    /// priorities change.
+    fn levels(&self) -> &[u8];
+    /// The same.
+    fn levels_mut(&mut self) -> &mut [u8];
     /// The objects.
     fn objects(&self) -> &[Object];
     /// The objects.
@@ -232,10 +224,7 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             until: 0,
             ended: Some(Err(Error::Aborted(0))),
         }; T],
-        levels: [Level {
-            members: 0,
-            turn: 0,
-        }; T],
+        levels: [0; T],
         objects: [Object {
             kind: Kind::Semaphore,
             waiters: 0,
@@ -263,11 +252,11 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
         &mut self.threads
     }
     #[inline(always)]
-    fn levels(&self) -> &[Level] {
+    fn levels(&self) -> &[u8] {
         &self.levels
     }
     #[inline(always)]
-    fn levels_mut(&mut self) -> &mut [Level] {
+    fn levels_mut(&mut self) -> &mut [u8] {
         &mut self.levels
     }
     #[inline(always)]

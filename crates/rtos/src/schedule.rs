@@ -1,14 +1,14 @@
 //! Who runs, and who waits for what.
 //!
 //! ```text
-//!  ready:  01111    level 2: members 00100              the highest level with a ready member;
-//!                   level 1: members 10000              of these the first one from its turn on
-//!                   level 0: members 01011, turn 1
+//!  ready:  01111    level 2: members 00100    the highest level with a ready member; of these the
+//!  turn:   01110    level 1: members 10000    first one whose turn is not over, or if there is
+//!                   level 0: members 01011    none, the first one
 //!  lends:  00100    thread 2 waits for a mutex: who has it runs instead
 //! ```
 
 use crate::THREADS_MAX;
-use crate::kernel::{State, kinds};
+use crate::kernel::{State, has_mutexes};
 use crate::locks::asks_for_holders;
 use crate::port::Port;
 use crate::ram::{AN_END, Control, Memory, NOTHING, Object};
@@ -38,9 +38,11 @@ pub(crate) struct Schedule {
     pub woken: u8,
     /// The thread that runs, or [`NOBODY`].
     current: u8,
-    /// The level of the thread that is first: the one whose turn it is there. It runs, or lends its
-    /// place to the one that runs.
+    /// The thread that is first: whose turn it is in its level. It runs, or lends its place to the
+    /// one that runs. In a system without mutexes it runs, and this is not kept.
     top: u8,
+    /// A bit for each thread whose turn is not over in its level.
+    turn: u8,
     /// When the timer is due: not after the first of the sleepers.
     pub timer: Option<u64>,
 }
@@ -59,6 +61,7 @@ impl Schedule {
         woken: 0,
         current: NOBODY,
         top: 0,
+        turn: 0,
         timer: None,
     };
 }
@@ -102,11 +105,11 @@ impl<S: System> State<'_, S> {
         self.schedule.ready & !self.schedule.lends & bit(t) != 0
     }
 
-    /// The threads of a level.
+    /// The threads of a level: a constant, where no priority changes.
     #[inline(always)]
     fn members(&self, level: usize) -> u8 {
         if S::CONTROL.change {
-            return self.ram.levels().get(level).map_or(0, |l| l.members);
+            return self.ram.levels().get(level).map_or(0, |l| *l);
         }
         let members: &[u8; THREADS_MAX] = const { &members::<S>() };
         members[level % THREADS_MAX]
@@ -162,7 +165,7 @@ impl<S: System> State<'_, S> {
 
     #[inline(always)]
     fn resume(&mut self, threads: u8) {
-        if kinds::<S>(Kind::Mutex) > 0 && !planted!("nv-rtos/woken-and-still-lends") {
+        if has_mutexes::<S>() && !planted!("nv-rtos/woken-and-still-lends") {
             self.schedule.lends &= !threads;
         }
         self.schedule.sleepers &= !threads;
@@ -189,16 +192,22 @@ impl<S: System> State<'_, S> {
         }
     }
 
+    /// A time slice has ended.
+    pub fn end_slice(&mut self, port: &dyn Port) {
+        if self.schedule.current != NOBODY {
+            self.next_turn(port);
+        }
+    }
+
     /// The thread that runs lets the next one of its level run: of the one from which it has
     /// inherited its place, if it has.
     pub fn next_turn(&mut self, port: &dyn Port) {
-        if self.schedule.current == NOBODY {
-            return;
-        }
-        let top = usize::from(self.schedule.top);
-        if let Some(l) = self.ram.levels_mut().get_mut(top) {
-            l.turn <<= 1;
-        }
+        let top = if has_mutexes::<S>() {
+            self.schedule.top
+        } else {
+            self.schedule.current
+        };
+        self.schedule.turn &= !bit(top.into());
         self.reschedule(port);
     }
 
@@ -256,38 +265,38 @@ impl<S: System> State<'_, S> {
             if ready == 0 {
                 continue;
             }
-            let first = self.first(top, ready);
-            if kinds::<S>(Kind::Mutex) > 0 && self.schedule.lends & bit(first.into()) != 0 {
+            if has_mutexes::<S>() && self.schedule.lends & ready != 0 {
                 return self.reschedule_lender(port);
             }
-            self.begin_turn(top, first);
+            let first = self.begin_turn(top, ready);
             return self.switch(first, port);
         }
         self.switch(NOBODY, port)
     }
 
-    /// Of these threads of a level, the first one from its turn on. There is one.
+    /// Of these threads of a level, the first one whose turn is not over. There is one thread.
     #[inline(always)]
-    fn first(&self, level: usize, ready: u8) -> u8 {
-        let turn = self.ram.levels().get(level).map_or(0, |l| l.turn);
-        let later = ready & turn;
-        let first = if later != 0 && takes_turns::<S>() {
-            later
-        } else {
-            ready
-        };
+    fn first(&self, ready: u8) -> u8 {
+        let mut first = ready;
+        if takes_turns::<S>() && self.schedule.turn & ready != 0 {
+            first &= self.schedule.turn;
+        }
         first.trailing_zeros() as u8
     }
 
-    /// It is a thread's turn in its level.
+    /// It is the turn of this one.
     #[inline(always)]
-    fn begin_turn(&mut self, level: usize, first: u8) {
-        if takes_turns::<S>()
-            && let Some(l) = self.ram.levels_mut().get_mut(level)
-        {
-            l.turn = u8::MAX << (first % 8);
+    fn begin_turn(&mut self, level: usize, ready: u8) -> u8 {
+        let first = self.first(ready);
+        if takes_turns::<S>() {
+            let members = self.members(level);
+            let later = u8::MAX << (first % 8);
+            self.schedule.turn = self.schedule.turn & !members | later & members;
         }
-        self.schedule.top = level as u8;
+        if has_mutexes::<S>() {
+            self.schedule.top = first;
+        }
+        first
     }
 
     #[inline(always)]
@@ -305,9 +314,9 @@ impl<S: System> State<'_, S> {
         for top in (0..S::THREADS.len()).rev() {
             let mut left = self.schedule.ready & self.members(top);
             while left != 0 {
-                let first = self.first(top, left);
+                let first = self.first(left);
                 if let Some(runs) = self.runs_for(first.into()) {
-                    self.begin_turn(top, first);
+                    self.begin_turn(top, left);
                     return self.switch(runs, port);
                 }
                 left &= !bit(first.into());
@@ -361,9 +370,12 @@ impl<S: System> State<'_, S> {
     #[cfg(feature = "instrument")]
     pub fn tell_commit(&mut self, port: &dyn Port) {
         self.tell(port);
-        // All members of a level have one.
-        let member = self.members(self.schedule.top.into()).trailing_zeros();
-        let priority = self.priority(member as usize);
+        let top = if has_mutexes::<S>() {
+            self.schedule.top
+        } else {
+            self.schedule.current
+        };
+        let priority = self.priority(top.into());
         port.observe(crate::port::Event::Commit { priority });
     }
 
