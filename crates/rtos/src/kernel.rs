@@ -64,6 +64,8 @@ pub(crate) struct State<'m, S: System> {
     /// The clock at the boot, and the last time that is on the medium.
     pub base: u64,
     stored: u64,
+    /// The number of the step that commits.
+    number: u32,
 }
 
 /// There is more to do for an operation than is done for most.
@@ -545,16 +547,6 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    /// What comes before the words of a step: point 1 of the above, and the clock.
-    #[inline]
-    fn before_words(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
-        self.use_number(t)?;
-        if self.control(t).reads {
-            return self.store_read_time(t, port);
-        }
-        Ok(())
-    }
-
     /// Stores a time that is not before the one that the step has read.
     #[cold]
     #[inline(never)]
@@ -582,87 +574,85 @@ impl<S: System> State<'_, S> {
     /// Does what comes before the commit store of a thread's step: points 1 and 2.
     #[inline(never)]
     fn stage(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
-        let simple = !S::CONTROL.change && !const { has_places::<S>() };
         let c = self.control(me);
-        if !simple || c.len != 1 || c.numbers <= 1 {
-            return self.stage_all(me, port, number);
+        let len = c.len;
+        if planted!("nv-rtos/single-timer-not-armed") && len == 1 {
+            c.len = 0;
         }
-        // One operation, as most steps have, and no old word is due.
-        c.numbers -= 1;
-        if c.reads && self.store_read_time(me, port).is_err() {
-            return Staged::Refused(code::DAMAGED);
+        if const { prepares_always::<S>() } || c.numbers <= 1 {
+            if let Err(code) = self.prepare(me, port) {
+                return Staged::Refused(code);
+            }
+        } else {
+            c.numbers -= 1;
+            if c.reads && self.store_read_time(me, port).is_err() {
+                return Staged::Refused(code::DAMAGED);
+            }
         }
-        // Not before: a timer that the step starts is armed there, and a refused step gives up what
+        if len == 0 {
+            return Staged::Quiet;
+        }
+        // Not before: a timer that the step starts is armed above, and a refused step gives up what
         // it has claimed.
         self.control(me).len = 0;
-        match self.apply_one(me, 0, number) {
-            0 => Staged::Quiet,
-            found => self.follow_one(me, number, found),
+        let found = self.apply(me, 0, number);
+        if len == 1 && found == 0 {
+            return Staged::Quiet;
         }
+        self.number = number;
+        self.stage_others(me, len, found)
     }
 
-    /// The same for any step.
+    /// Does the operations of a step behind the first one, and what follows from all of them.
     #[inline(never)]
-    fn stage_all(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
-        let me = me.min(S::THREADS.len() - 1);
-        if self.before_words(me, port).is_err() {
-            return Staged::Refused(code::DAMAGED);
+    fn stage_others(&mut self, me: usize, len: u8, found: u16) -> Staged {
+        let mut found = found;
+        for i in 1..usize::from(len) {
+            found |= self.apply_next(me, i, self.number);
+        }
+        self.follow(me, len, self.number, found)
+    }
+
+    /// [`apply`](Self::apply), but for the first operation.
+    #[inline(never)]
+    fn apply_next(&mut self, t: usize, i: usize, number: u32) -> u16 {
+        self.apply(t, i, number)
+    }
+
+    /// Settles old words, if it is due, and does what few steps need. **Errors**: the code with
+    /// which the step ends.
+    #[cold]
+    #[inline(never)]
+    fn prepare(&mut self, me: usize, port: &dyn Port) -> Result<(), u16> {
+        let mut done = self.use_number(me);
+        if done.is_ok() && self.control(me).reads {
+            done = self.store_read_time(me, port);
+        }
+        if done.is_err() {
+            return Err(code::DAMAGED);
         }
         if S::CONTROL.change && self.refuses(me) {
-            return Staged::Refused(code::REFUSED);
+            return Err(code::REFUSED);
         }
         if const { has_places::<S>() } {
             self.gather_waiters(me);
         }
-        self.apply(me, number)
+        Ok(())
     }
 
-    /// Changes the words and the states of a step's objects: point 2.
+    /// Does one operation of a step: who waited for the object, and [`MORE`] if there is more to do.
     #[inline(always)]
-    fn apply(&mut self, t: usize, number: u32) -> Staged {
-        let len = core::mem::take(&mut self.control(t).len);
-        let mut found = 0;
-        for i in 0..usize::from(len) {
-            found |= self.apply_next(t, i, number);
-        }
-        self.follow(t, len, number, found)
-    }
-
-    /// What follows from a step's operations, when those who waited for its objects were found.
-    #[inline(always)]
-    fn follow(&mut self, t: usize, len: u8, number: u32, found: u16) -> Staged {
-        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), number);
-        let waiters = found as u8;
-        if waiters != 0 {
-            woke |= self.wake_all(waiters);
-        }
-        if woke { Staged::Woke } else { Staged::Quiet }
-    }
-
-    /// [`follow`](Self::follow) for a step of one operation.
-    #[inline(never)]
-    fn follow_one(&mut self, t: usize, number: u32, found: u16) -> Staged {
-        self.follow(t, 1, number, found)
-    }
-
-    /// [`apply_one`](Self::apply_one), for steps of several operations.
-    #[inline(never)]
-    fn apply_next(&mut self, t: usize, i: usize, number: u32) -> u16 {
-        self.apply_one(t, i, number)
-    }
-
-    /// One of them: who waited for the object, and [`MORE`] if there is more to do.
-    #[inline(always)]
-    fn apply_one(&mut self, t: usize, i: usize, number: u32) -> u16 {
+    fn apply(&mut self, t: usize, i: usize, number: u32) -> u16 {
+        let (threads, objects, slots) = self.ram.parts();
+        let t = t.min(S::THREADS.len() - 1);
         let Some(&Operation {
             object,
             plus,
             minus,
-        }) = self.control(t).operations.get(i)
+        }) = threads[t].operations.get(i)
         else {
             return 0;
         };
-        let (_, objects, slots) = self.ram.parts();
         let Some(o) = objects.get_mut(usize::from(object)) else {
             return MORE;
         };
@@ -701,6 +691,17 @@ impl<S: System> State<'_, S> {
         // Refused only for a word that was damaged in this life, which the next open finds.
         let _ = self.store.put(word, stamp(t, number), before, after);
         found
+    }
+
+    /// What follows from a step's operations, when those who waited for its objects were found.
+    #[inline(always)]
+    fn follow(&mut self, t: usize, len: u8, number: u32, found: u16) -> Staged {
+        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), number);
+        let waiters = found as u8;
+        if waiters != 0 {
+            woke |= self.wake_all(waiters);
+        }
+        if woke { Staged::Woke } else { Staged::Quiet }
     }
 
     /// The rest of it: operations on threads, and flags that were set again.
@@ -843,6 +844,11 @@ impl<S: System> State<'_, S> {
     }
 }
 
+/// Whether each step needs more than its operations.
+const fn prepares_always<S: System>() -> bool {
+    S::CONTROL.change || has_places::<S>()
+}
+
 /// Puts the message of an empty slot behind the others of its queue. The slot's word, and what it
 /// says then.
 #[inline(always)]
@@ -907,6 +913,7 @@ impl<'m, S: System> Kernel<'m, S> {
             (&raw mut (*at).schedule).write(Schedule::NEW);
             (&raw mut (*at).base).write(time);
             (&raw mut (*at).stored).write(time);
+            (&raw mut (*at).number).write(0);
             place.assume_init_mut()
         };
         kernel.load(numbers)?;
