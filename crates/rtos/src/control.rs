@@ -417,7 +417,8 @@ impl<S: System, A> ThreadId<S, A> {
             _ => return Err(abort(code::REFUSED)),
         };
         let sys = step.token();
-        sys.kernel.section(|s| s.change(sys.me, self.number, state))
+        sys.kernel
+            .section(|s| s.change(sys.me(), self.number, state))
     }
 
     /// Aborts another thread, with the commit of the step: it never runs again, in no life. What
@@ -444,15 +445,15 @@ impl<S: System, A> ThreadId<S, A> {
         };
         let sys = step.token();
         let victim = self.number;
-        let spawned = || sys.kernel.section(|s| s.spawns(sys.me, victim));
-        if victim == sys.me || (is_reserved::<S>(victim) && spawned()) {
+        let spawned = || sys.kernel.section(|s| s.spawns(sys.me(), victim));
+        if victim == sys.me() || (is_reserved::<S>(victim) && spawned()) {
             return Err(abort(code::REFUSED));
         }
         let found = sys.wait(AN_END, u64::MAX, |s| s.may_abort(victim))?;
         if found != Some(true) {
             return Ok(());
         }
-        sys.kernel.section(|s| s.change(sys.me, victim, ABORTED))
+        sys.kernel.section(|s| s.change(sys.me(), victim, ABORTED))
     }
 }
 
@@ -524,6 +525,6 @@ impl<S: System> Kernel<'_, S> {
 impl<S: System> Sys<'_, '_, S> {
     /// This thread has added a record.
     pub(crate) fn progressed(&self) {
-        self.kernel.section(|s| s.progressed(self.me));
+        self.kernel.section(|s| s.progressed(self.me()));
     }
 }

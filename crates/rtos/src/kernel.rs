@@ -24,6 +24,7 @@
 use crate::THREADS_MAX;
 use crate::error::{OpenError, code};
 use crate::locks::asks_for_holders;
+use crate::me::Me;
 use crate::places::has_places;
 use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
@@ -573,7 +574,8 @@ impl<S: System> State<'_, S> {
 
     /// Does what comes before the commit store of a thread's step: points 1 and 2.
     #[inline(never)]
-    fn stage(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
+    fn stage(&mut self, me: Me<S>, port: &dyn Port, number: u32) -> Staged {
+        let (this, me) = (me, me.get());
         let c = self.control(me);
         let len = c.len;
         if planted!("nv-rtos/single-timer-not-armed") && len == 1 {
@@ -595,27 +597,27 @@ impl<S: System> State<'_, S> {
         // Not before: a timer that the step starts is armed above, and a refused step gives up what
         // it has claimed.
         self.control(me).len = 0;
-        let found = self.apply(me, 0, number);
+        let found = self.apply(this, 0, number);
         if len == 1 && found == 0 {
             return Staged::Quiet;
         }
         self.number = number;
-        self.stage_others(me, len, found)
+        self.stage_others(this, len, found)
     }
 
     /// Does the operations of a step behind the first one, and what follows from all of them.
     #[inline(never)]
-    fn stage_others(&mut self, me: usize, len: u8, found: u16) -> Staged {
+    fn stage_others(&mut self, me: Me<S>, len: u8, found: u16) -> Staged {
         let mut found = found;
         for i in 1..usize::from(len) {
             found |= self.apply_next(me, i, self.number);
         }
-        self.follow(me, len, self.number, found)
+        self.follow(me.get(), len, self.number, found)
     }
 
     /// [`apply`](Self::apply), but for the first operation.
     #[inline(never)]
-    fn apply_next(&mut self, t: usize, i: usize, number: u32) -> u16 {
+    fn apply_next(&mut self, t: Me<S>, i: usize, number: u32) -> u16 {
         self.apply(t, i, number)
     }
 
@@ -642,9 +644,9 @@ impl<S: System> State<'_, S> {
 
     /// Does one operation of a step: who waited for the object, and [`MORE`] if there is more to do.
     #[inline(always)]
-    fn apply(&mut self, t: usize, i: usize, number: u32) -> u16 {
+    fn apply(&mut self, t: Me<S>, i: usize, number: u32) -> u16 {
         let (threads, objects, slots) = self.ram.parts();
-        let t = t.min(S::THREADS.len() - 1);
+        let t = t.get();
         let Some(&Operation {
             object,
             plus,
@@ -1115,7 +1117,7 @@ impl<S: System> Isr<'_, '_, S> {
 pub struct Sys<'k, 'm, S: System> {
     pub(crate) kernel: &'k Kernel<'m, S>,
     pub(crate) port: &'k dyn Port,
-    pub(crate) me: usize,
+    pub(crate) me: Me<S>,
 }
 
 impl<S: System> Clone for Sys<'_, '_, S> {
@@ -1133,6 +1135,12 @@ enum Look<R> {
 }
 
 impl<'m, S: System> Sys<'_, 'm, S> {
+    /// The thread's number.
+    #[inline(always)]
+    pub(crate) fn me(&self) -> usize {
+        self.me.get()
+    }
+
     /// Waits until `find` finds something, at most until `until`.
     #[inline]
     pub(crate) fn wait<R>(
@@ -1167,7 +1175,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
         if until != u64::MAX && s.now(self.port) >= until {
             return false;
         }
-        s.block(self.me, object, until, self.port);
+        s.block(self.me(), object, until, self.port);
         true
     }
 
@@ -1204,7 +1212,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn now_in_step(&self) -> u64 {
         self.kernel.section(|s| {
             let now = s.now(self.port);
-            s.control(self.me).reads = true;
+            s.control(self.me()).reads = true;
             now
         })
     }
@@ -1224,13 +1232,13 @@ impl<'m, S: System> Sys<'_, 'm, S> {
 
     /// Before a call that may use a number.
     pub(crate) fn before_a_number(&self) -> Result<(), Error> {
-        let done = self.kernel.section(|s| s.before_a_number(self.me));
+        let done = self.kernel.section(|s| s.before_a_number(self.me()));
         done.map_err(|_| Error::Aborted(code::DAMAGED))
     }
 
     /// Locks a mutex; or, in a replay, notes that it was.
     pub(crate) fn lock(&self, object: u8) -> Result<(), Error> {
-        let me = self.me;
+        let me = self.me();
         let done = self.kernel.section(|s| {
             if s.hold(me, object)? && !planted!("nv-rtos/inner-lock-waits") {
                 return Ok(true);
@@ -1248,14 +1256,14 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     #[inline(never)]
     fn wait_for_lock(&self, object: u8) -> Result<(), pmem_tx::Error> {
         let locked = self.wait(object, u64::MAX, |s| {
-            Ok(s.try_lock(self.me, object).then_some(()))
+            Ok(s.try_lock(self.me(), object).then_some(()))
         });
         locked.map(drop)
     }
 
     /// Gives a mutex back.
     pub(crate) fn unlock(&self, object: u8) {
-        let me = self.me;
+        let me = self.me();
         self.kernel.section(|s| {
             if s.let_go(me, object) {
                 return;
@@ -1282,7 +1290,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     fn go_live(&self) -> Result<(), pmem_tx::Error> {
         let mut next = 0;
         loop {
-            let object = self.kernel.section(|s| s.has_ended(self.me, next));
+            let object = self.kernel.section(|s| s.has_ended(self.me(), next));
             let Some((object, ended)) = object else {
                 break;
             };
@@ -1292,9 +1300,9 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             next += 1;
         }
         self.kernel.section(|s| {
-            s.control(self.me).live = true;
-            s.store_owners(self.me).map_err(damaged)?;
-            s.give_back(self.me);
+            s.control(self.me()).live = true;
+            s.store_owners(self.me()).map_err(damaged)?;
+            s.give_back(self.me());
             if const { asks_for_holders::<S>() } && !planted!("nv-rtos/live-wakes-nobody") {
                 s.wake_joiners();
             }
@@ -1308,14 +1316,14 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     #[inline(never)]
     pub(crate) fn end(&self, r: Result<(), Error>) {
         self.kernel.section(|s| {
-            let c = s.control(self.me);
+            let c = s.control(self.me());
             c.ended = Some(r);
             c.held = 0;
             if c.live {
-                s.give_back(self.me);
+                s.give_back(self.me());
             }
             s.wake_joiners();
-            s.leave(self.me, self.port);
+            s.leave(self.me(), self.port);
         });
     }
 }
@@ -1344,7 +1352,7 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
             }
             #[cfg(feature = "instrument")]
             s.tell_commit(self.port);
-            let staged = if s.stages_nothing(self.me) {
+            let staged = if s.stages_nothing(self.me()) {
                 Staged::Quiet
             } else {
                 s.stage(self.me, self.port, number)
@@ -1353,7 +1361,7 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
                 return Err((code, commit));
             }
             let done = commit.store();
-            s.progressed(self.me);
+            s.progressed(self.me());
             let woke = matches!(staged, Staged::Woke);
             if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
                 s.reschedule(self.port);
@@ -1367,6 +1375,6 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
     }
 
     fn undone(&self) {
-        self.kernel.section(|s| s.abandon(self.me, self.port));
+        self.kernel.section(|s| s.abandon(self.me(), self.port));
     }
 }

@@ -107,8 +107,8 @@ impl<S: System, G: Exists> Semaphore<S, G> {
     pub fn try_give(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<bool, pmem_tx::Error> {
         let sys = step.token();
         sys.kernel.section(|s| {
-            self.exists.check(s, sys.me)?;
-            s.give(sys.me, self.at.object, self.max)
+            self.exists.check(s, sys.me())?;
+            s.give(sys.me(), self.at.object, self.max)
         })
     }
 
@@ -141,8 +141,8 @@ impl<S: System, G: Exists> Semaphore<S, G> {
     fn take_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<bool, pmem_tx::Error> {
         let object = self.at.object;
         let found = sys.wait(object, until, |s| {
-            self.exists.check(s, sys.me)?;
-            s.take(sys.me, object)
+            self.exists.check(s, sys.me())?;
+            s.take(sys.me(), object)
         })?;
         Ok(found.is_some())
     }
@@ -252,8 +252,8 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
         message: T,
     ) -> Result<bool, pmem_tx::Error> {
         let found = sys.wait(self.at.object, until, |s| {
-            self.exists.check(s, sys.me)?;
-            let Some(slot) = s.reserve(sys.me, self.at.object)? else {
+            self.exists.check(s, sys.me())?;
+            let Some(slot) = s.reserve(sys.me(), self.at.object)? else {
                 return Ok(None);
             };
             s.store.write_slot(self.slot(slot), &message);
@@ -294,8 +294,8 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
 
     fn receive_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<Option<T>, pmem_tx::Error> {
         sys.wait(self.at.object, until, |s| {
-            self.exists.check(s, sys.me)?;
-            let Some(slot) = s.claim(sys.me, self.at.object)? else {
+            self.exists.check(s, sys.me())?;
+            let Some(slot) = s.claim(sys.me(), self.at.object)? else {
                 return Ok(None);
             };
             let message = s.store.read_slot(self.slot(slot));
@@ -377,8 +377,8 @@ impl<S: System, G: Exists> Events<S, G> {
     pub fn set(&self, step: &Step<'_, '_, '_, '_, S>, flags: u8) -> Result<(), pmem_tx::Error> {
         let sys = step.token();
         sys.kernel.section(|s| {
-            self.exists.check(s, sys.me)?;
-            s.set(sys.me, self.at.object, flags)
+            self.exists.check(s, sys.me())?;
+            s.set(sys.me(), self.at.object, flags)
         })
     }
 
@@ -420,8 +420,8 @@ impl<S: System, G: Exists> Events<S, G> {
     ) -> Result<Option<u8>, pmem_tx::Error> {
         let object = self.at.object;
         sys.wait(object, time, |s| {
-            self.exists.check(s, sys.me)?;
-            s.clear(sys.me, object, flags, |seen| match until {
+            self.exists.check(s, sys.me())?;
+            s.clear(sys.me(), object, flags, |seen| match until {
                 Until::Any => seen != 0,
                 Until::All => seen == flags,
             })

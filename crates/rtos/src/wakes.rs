@@ -98,7 +98,7 @@ fn until<S: System, O>(
             return Ok(Some(found));
         }
         if sys
-            .wait(A_WAKE, time, |s| Ok(s.was_woken(sys.me)))?
+            .wait(A_WAKE, time, |s| Ok(s.was_woken(sys.me())))?
             .is_none()
         {
             // It may have come with the end of the time.
