@@ -184,13 +184,14 @@ impl<S: System> State<'_, S> {
         minus: u8,
     ) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
-        let o = c.operations.get_mut(usize::from(c.len));
+        let len = c.len;
+        let o = c.operations.get_mut(usize::from(len));
         *o.ok_or(abort(code::TOO_MANY))? = Operation {
             object,
             plus,
             minus,
         };
-        c.len += 1;
+        c.len = len + 1;
         Ok(())
     }
 
@@ -290,11 +291,12 @@ impl<S: System> State<'_, S> {
         let Some(slot) = self.free_slot(object) else {
             return Ok(None);
         };
+        let (sends, free) = self.object(object).map_or((0, 0), |o| (o.sends, o.free));
         self.operate_slot(t, object, slot, NO_SLOT)?;
         if let Some(o) = self.object(object) {
-            o.sends = o.sends.wrapping_sub(1);
+            o.sends = sends.wrapping_sub(1);
             if !planted!("nv-rtos/reserved-slot-given-away") {
-                o.free &= o.free.wrapping_sub(1);
+                o.free = free & free.wrapping_sub(1);
             }
         }
         Ok(Some(slot))
@@ -548,20 +550,6 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    /// Stores a time that is not before the one that the step has read.
-    #[cold]
-    #[inline(never)]
-    fn store_read_time(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
-        self.control(t).reads = false;
-        let now = self.now(port);
-        if const { has_timers::<S>() } {
-            self.reach(now)?;
-            self.arm(t, now);
-            return Ok(());
-        }
-        self.reach(now)
-    }
-
     /// Whether nothing comes before the commit store of a thread's step but one more number: it has
     /// used no object, and no old word is due.
     #[inline(always)]
@@ -574,35 +562,32 @@ impl<S: System> State<'_, S> {
 
     /// Does what comes before the commit store of a thread's step: points 1 and 2.
     #[inline(never)]
-    fn stage(&mut self, me: Me<S>, port: &dyn Port, number: u32) -> Staged {
-        let (this, me) = (me, me.get());
-        let c = self.control(me);
+    fn stage(&mut self, sys: &Sys<'_, '_, S>, number: u32) -> Staged {
+        let c = self.control(sys.me());
         let len = c.len;
         if planted!("nv-rtos/single-timer-not-armed") && len == 1 {
             c.len = 0;
         }
-        if const { prepares_always::<S>() } || c.numbers <= 1 {
-            if let Err(code) = self.prepare(me, port) {
+        if const { prepares_always::<S>() } || c.numbers <= 1 || c.reads {
+            let code = self.prepare(sys);
+            if code != 0 {
                 return Staged::Refused(code);
+            }
+            if len == 0 {
+                return Staged::Quiet;
             }
         } else {
             c.numbers -= 1;
-            if c.reads && self.store_read_time(me, port).is_err() {
-                return Staged::Refused(code::DAMAGED);
-            }
-        }
-        if len == 0 {
-            return Staged::Quiet;
         }
         // Not before: a timer that the step starts is armed above, and a refused step gives up what
         // it has claimed.
-        self.control(me).len = 0;
-        let found = self.apply(this, 0, number);
+        self.control(sys.me()).len = 0;
+        let found = self.apply(sys.me, 0, number);
         if len == 1 && found == 0 {
             return Staged::Quiet;
         }
         self.number = number;
-        self.stage_others(this, len, found)
+        self.stage_others(sys.me, len, found)
     }
 
     /// Does the operations of a step behind the first one, and what follows from all of them.
@@ -621,25 +606,34 @@ impl<S: System> State<'_, S> {
         self.apply(t, i, number)
     }
 
-    /// Settles old words, if it is due, and does what few steps need. **Errors**: the code with
-    /// which the step ends.
+    /// Does what few steps need before their words: settles old words, if it is due, and stores the
+    /// clock. 0, or the code with which the step ends.
     #[cold]
     #[inline(never)]
-    fn prepare(&mut self, me: usize, port: &dyn Port) -> Result<(), u16> {
-        let mut done = self.use_number(me);
-        if done.is_ok() && self.control(me).reads {
-            done = self.store_read_time(me, port);
+    fn prepare(&mut self, sys: &Sys<'_, '_, S>) -> u16 {
+        let me = sys.me();
+        if self.use_number(me).is_err() {
+            return code::DAMAGED;
         }
-        if done.is_err() {
-            return Err(code::DAMAGED);
+        let c = self.control(me);
+        if c.reads {
+            c.reads = false;
+            let now = self.now(sys.port);
+            // Not before the one that the step has read.
+            if self.reach(now).is_err() {
+                return code::DAMAGED;
+            }
+            if const { has_timers::<S>() } {
+                self.arm(me, now);
+            }
         }
         if S::CONTROL.change && self.refuses(me) {
-            return Err(code::REFUSED);
+            return code::REFUSED;
         }
         if const { has_places::<S>() } {
             self.gather_waiters(me);
         }
-        Ok(())
+        0
     }
 
     /// Does one operation of a step: who waited for the object, and [`MORE`] if there is more to do.
@@ -1346,7 +1340,7 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
         let done = self.kernel.section(|s| {
             if planted!("nv-rtos/early-commit") {
                 let done = commit.store();
-                let _ = s.stage(self.me, self.port, number);
+                let _ = s.stage(self, number);
                 s.reschedule(self.port);
                 return Ok(done);
             }
@@ -1355,7 +1349,7 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
             let staged = if s.stages_nothing(self.me()) {
                 Staged::Quiet
             } else {
-                s.stage(self.me, self.port, number)
+                s.stage(self, number)
             };
             if let Staged::Refused(code) = staged {
                 return Err((code, commit));
