@@ -156,21 +156,14 @@ impl<S: System> State<'_, S> {
         f: impl FnOnce(&mut Operation),
     ) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
-        let len = usize::from(c.len);
-        let mut at = len;
-        if len != 0 {
-            at = c.find(object);
+        if c.len == 0 {
+            let mut first = Operation::new(object, 0, 0);
+            f(&mut first);
+            c.operations[0] = first;
+            c.len = 1;
+            return Ok(());
         }
-        let o = c.operations.get_mut(at).ok_or(abort(code::TOO_MANY))?;
-        if at == len {
-            *o = Operation {
-                object,
-                plus: 0,
-                minus: 0,
-            };
-            c.len += 1;
-        }
-        f(o);
+        f(c.find(object).ok_or(abort(code::TOO_MANY))?);
         Ok(())
     }
 
@@ -186,11 +179,8 @@ impl<S: System> State<'_, S> {
         let c = self.control(t);
         let len = c.len;
         let o = c.operations.get_mut(usize::from(len));
-        *o.ok_or(abort(code::TOO_MANY))? = Operation {
-            object,
-            plus,
-            minus,
-        };
+        let o = o.ok_or(abort(code::TOO_MANY))?;
+        (o.object, o.plus, o.minus) = (object, plus, minus);
         c.len = len + 1;
         Ok(())
     }
@@ -645,6 +635,7 @@ impl<S: System> State<'_, S> {
             object,
             plus,
             minus,
+            ..
         }) = threads[t].operations.get(i)
         else {
             return 0;
@@ -745,6 +736,7 @@ impl<S: System> State<'_, S> {
                 object,
                 plus,
                 minus,
+                ..
             } = o;
             let Some(o) = self.object(object) else {
                 woke |= self.give_up_thread();

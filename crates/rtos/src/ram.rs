@@ -43,6 +43,22 @@ pub struct Operation {
     pub object: u8,
     pub plus: u8,
     pub minus: u8,
+    #[cfg(not(target_arch = "msp430"))]
+    #[expect(dead_code, reason = "so that no byte of the word is padding")]
+    unused: u8,
+}
+
+impl Operation {
+    #[inline(always)]
+    pub const fn new(object: u8, plus: u8, minus: u8) -> Self {
+        Operation {
+            object,
+            plus,
+            minus,
+            #[cfg(not(target_arch = "msp430"))]
+            unused: 0,
+        }
+    }
 }
 
 /// A semaphore, a queue, a mutex or an event group. Its `state` is the committed one.
@@ -124,16 +140,21 @@ impl Control {
     pub fn operations(&mut self) -> impl Iterator<Item = &mut Operation> {
         self.operations.iter_mut().take(self.len.into())
     }
-    /// The place of the operation on an object, or of the next one.
+    /// The operation on an object: the one that the step has, or a new one, if there is room.
     #[cold]
     #[inline(never)]
-    pub fn find(&mut self, object: u8) -> usize {
+    pub fn find(&mut self, object: u8) -> Option<&mut Operation> {
         let len = self.len.into();
+        let mut at = self.operations().position(|o| o.object == object);
         if planted!("nv-rtos/operations-not-merged") {
-            return len;
+            at = None;
         }
-        let found = self.operations().position(|o| o.object == object);
-        found.unwrap_or(len)
+        let o = self.operations.get_mut(at.unwrap_or(len))?;
+        if at.is_none() {
+            *o = Operation::new(object, 0, 0);
+            self.len += 1;
+        }
+        Some(o)
     }
     pub fn holds(&self) -> &[u8] {
         self.holds.get(..self.held.into()).unwrap_or(&[])
@@ -214,11 +235,7 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             waits_for: 0,
             used: 0,
             holds: [0; LOCKS_MAX],
-            operations: [Operation {
-                object: 0,
-                plus: 0,
-                minus: 0,
-            }; OPERATIONS_MAX],
+            operations: [Operation::new(0, 0, 0); OPERATIONS_MAX],
             numbers: 0,
             unsettled: 0,
             until: 0,
