@@ -260,14 +260,14 @@ impl<S: System> State<'_, S> {
 
     /// Makes the levels of all threads from their priorities.
     pub fn make_levels(&mut self) {
-        self.ram.levels_mut().fill(0);
+        for c in self.ram.threads_mut() {
+            c.level = 0;
+        }
         for t in 0..S::THREADS.len() {
             let own = self.priority(t);
             let lower = |p: &u8| (0..S::THREADS.len()).any(|t| self.priority(t) == *p);
             let level = (0..own).filter(lower).count();
-            if let Some(l) = self.ram.levels_mut().get_mut(level) {
-                *l |= bit(t);
-            }
+            self.control(level).level |= bit(t);
         }
     }
 

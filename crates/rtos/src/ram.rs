@@ -97,6 +97,9 @@ pub struct Slot {
 /// A thread, as the kernel sees it.
 #[derive(Clone, Copy)]
 pub struct Control {
+    /// The threads of the level that has this thread's number, where priorities change. A bit for
+    /// each.
+    pub level: u8,
     /// It has passed its records.
     pub live: bool,
     /// The running step has read the time.
@@ -182,7 +185,6 @@ impl Control {
 /// Exactly what a system with `T` threads, `O` objects and `W` words needs.
 pub struct Ram<const T: usize, const O: usize, const W: usize> {
     threads: [Control; T],
-    levels: [u8; T],
     objects: [Object; O],
     slots: [Slot; W],
     marks: [Mark; T],
@@ -208,11 +210,6 @@ pub trait Memory {
     fn threads(&self) -> &[Control];
     /// The threads.
     fn threads_mut(&mut self) -> &mut [Control];
-    /// The threads of each priority, a bit for each thread, from the lowest priority. Only where
-    /// priorities change.
-    fn levels(&self) -> &[u8];
-    /// The same.
-    fn levels_mut(&mut self) -> &mut [u8];
     /// The objects.
     fn objects(&self) -> &[Object];
     /// The objects.
@@ -228,6 +225,7 @@ pub trait Memory {
 impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
     const NEW: Self = Ram {
         threads: [Control {
+            level: 0,
             live: false,
             reads: false,
             len: 0,
@@ -241,7 +239,6 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             until: 0,
             ended: Some(Err(Error::Aborted(0))),
         }; T],
-        levels: [0; T],
         objects: [Object {
             kind: Kind::Semaphore,
             waiters: 0,
@@ -267,14 +264,6 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
     #[inline(always)]
     fn threads_mut(&mut self) -> &mut [Control] {
         &mut self.threads
-    }
-    #[inline(always)]
-    fn levels(&self) -> &[u8] {
-        &self.levels
-    }
-    #[inline(always)]
-    fn levels_mut(&mut self) -> &mut [u8] {
-        &mut self.levels
     }
     #[inline(always)]
     fn objects(&self) -> &[Object] {

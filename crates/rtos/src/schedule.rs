@@ -109,7 +109,7 @@ impl<S: System> State<'_, S> {
     #[inline(always)]
     fn members(&self, level: usize) -> u8 {
         if S::CONTROL.change {
-            return self.ram.levels().get(level).map_or(0, |l| *l);
+            return self.thread(level).map_or(0, |c| c.level);
         }
         let members: &[u8; THREADS_MAX] = const { &members::<S>() };
         members[level % THREADS_MAX]
