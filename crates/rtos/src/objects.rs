@@ -30,6 +30,45 @@ pub fn now<S: System>(step: &Step<'_, '_, '_, '_, S>) -> u64 {
 /// Waits for ever.
 pub(crate) const FOREVER: u64 = u64::MAX;
 
+/// How a wait ended, in one register.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Waited(u16);
+
+impl Waited {
+    const FOUND: Self = Waited(0);
+    const TIMED_OUT: Self = Waited(1);
+
+    /// All errors of the kernel's calls have one of its codes.
+    #[inline(always)]
+    fn new(found: Result<Option<()>, pmem_tx::Error>) -> Self {
+        match found {
+            Ok(Some(())) => Self::FOUND,
+            Ok(None) => Self::TIMED_OUT,
+            Err(pmem_tx::Error::Aborted(code)) => Waited(code),
+            Err(_) => Waited(code::DAMAGED),
+        }
+    }
+
+    /// Whether something was found in time.
+    #[inline(always)]
+    fn found(self) -> Result<bool, pmem_tx::Error> {
+        match self {
+            Self::FOUND => Ok(true),
+            Self::TIMED_OUT => Ok(false),
+            Waited(code) => Err(abort(code)),
+        }
+    }
+
+    /// The same, for a wait without end.
+    #[inline(always)]
+    fn done(self) -> Result<(), pmem_tx::Error> {
+        match self {
+            Self::FOUND => Ok(()),
+            Waited(code) => Err(abort(code)),
+        }
+    }
+}
+
 /// A counting semaphore of the system `S`; a binary one, if its maximum is 1.
 ///
 /// One that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive): all calls end
@@ -118,7 +157,7 @@ impl<S: System, G: Exists> Semaphore<S, G> {
     /// **Power loss**: taken if and only if the step has committed. A step that waits has changed
     /// nothing. **Cost**: that of [`give`](Self::give). **Errors**: [`code::TOO_MANY`].
     pub fn take(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error> {
-        self.take_until(step.token(), FOREVER).map(|_| ())
+        self.take_until(step.token(), FOREVER).done()
     }
 
     /// Like [`take`](Self::take), for at most so many ticks. Whether it was taken.
@@ -130,21 +169,20 @@ impl<S: System, G: Exists> Semaphore<S, G> {
         ticks: u64,
     ) -> Result<bool, pmem_tx::Error> {
         let sys = step.token();
-        self.take_until(sys, sys.after(ticks))
+        self.take_until(sys, sys.after(ticks)).found()
     }
 
     /// Like [`take`](Self::take), without waiting. Whether it was taken. **Errors**: as there.
     pub fn try_take(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<bool, pmem_tx::Error> {
-        self.take_until(step.token(), 0)
+        self.take_until(step.token(), 0).found()
     }
 
-    fn take_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<bool, pmem_tx::Error> {
+    fn take_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Waited {
         let object = self.at.object;
-        let found = sys.wait(object, until, |s| {
+        Waited::new(sys.wait(object, until, |s| {
             self.exists.check(s, sys.me())?;
             s.take(sys.me(), object)
-        })?;
-        Ok(found.is_some())
+        }))
     }
 
     /// Gives one at once, from an interrupt's handler. Whether there was room for it.
@@ -220,7 +258,7 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
     /// nothing. **Cost**: the message and one store, two on 16-bit units. **Errors**:
     /// [`code::TOO_MANY`].
     pub fn send(&self, step: &Step<'_, '_, '_, '_, S>, message: T) -> Result<(), pmem_tx::Error> {
-        self.send_until(step.token(), FOREVER, message).map(|_| ())
+        self.send_until(step.token(), FOREVER, message).done()
     }
 
     /// Like [`send`](Self::send), for at most so many ticks. Whether it was sent.
@@ -233,7 +271,7 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
         ticks: u64,
     ) -> Result<bool, pmem_tx::Error> {
         let sys = step.token();
-        self.send_until(sys, sys.after(ticks), message)
+        self.send_until(sys, sys.after(ticks), message).found()
     }
 
     /// Like [`send`](Self::send), without waiting. Whether it was sent. **Errors**: as there.
@@ -242,24 +280,18 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
         step: &Step<'_, '_, '_, '_, S>,
         message: T,
     ) -> Result<bool, pmem_tx::Error> {
-        self.send_until(step.token(), 0, message)
+        self.send_until(step.token(), 0, message).found()
     }
 
-    fn send_until(
-        &self,
-        sys: &Sys<'_, '_, S>,
-        until: u64,
-        message: T,
-    ) -> Result<bool, pmem_tx::Error> {
-        let found = sys.wait(self.at.object, until, |s| {
+    fn send_until(&self, sys: &Sys<'_, '_, S>, until: u64, message: T) -> Waited {
+        Waited::new(sys.wait(self.at.object, until, |s| {
             self.exists.check(s, sys.me())?;
             let Some(slot) = s.reserve(sys.me(), self.at.object)? else {
                 return Ok(None);
             };
             s.store.write_slot(self.slot(slot), &message);
             Ok(Some(()))
-        })?;
-        Ok(found.is_some())
+        }))
     }
 
     /// Receives the oldest message that no other step has; waits until there is one. Until the step
