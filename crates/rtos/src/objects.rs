@@ -157,7 +157,7 @@ impl<S: System, G: Exists> Semaphore<S, G> {
     /// **Power loss**: taken if and only if the step has committed. A step that waits has changed
     /// nothing. **Cost**: that of [`give`](Self::give). **Errors**: [`code::TOO_MANY`].
     pub fn take(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<(), pmem_tx::Error> {
-        self.take_until(step.token(), FOREVER).done()
+        self.take_until(step.token(), FOREVER).map(|_| ())
     }
 
     /// Like [`take`](Self::take), for at most so many ticks. Whether it was taken.
@@ -169,20 +169,21 @@ impl<S: System, G: Exists> Semaphore<S, G> {
         ticks: u64,
     ) -> Result<bool, pmem_tx::Error> {
         let sys = step.token();
-        self.take_until(sys, sys.after(ticks)).found()
+        self.take_until(sys, sys.after(ticks))
     }
 
     /// Like [`take`](Self::take), without waiting. Whether it was taken. **Errors**: as there.
     pub fn try_take(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<bool, pmem_tx::Error> {
-        self.take_until(step.token(), 0).found()
+        self.take_until(step.token(), 0)
     }
 
-    fn take_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Waited {
+    fn take_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<bool, pmem_tx::Error> {
         let object = self.at.object;
-        Waited::new(sys.wait(object, until, |s| {
+        let found = sys.wait(object, until, |s| {
             self.exists.check(s, sys.me())?;
             s.take(sys.me(), object)
-        }))
+        })?;
+        Ok(found.is_some())
     }
 
     /// Gives one at once, from an interrupt's handler. Whether there was room for it.
