@@ -21,7 +21,6 @@
 //! it. A cut before 4 loses the RAM. The next boot reverts the words with number n, and makes the
 //! RAM from all words.
 
-use crate::THREADS_MAX;
 use crate::error::{OpenError, code};
 use crate::locks::asks_for_holders;
 use crate::me::Me;
@@ -33,6 +32,7 @@ use crate::section::InSection;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
+use crate::{OPERATIONS_MAX, THREADS_MAX};
 use core::mem::MaybeUninit;
 use nv_replay::nvmem::LayoutMismatch;
 use nv_replay::nvmem::superblock::{self, Difference, State as Found, Superblock};
@@ -631,15 +631,12 @@ impl<S: System> State<'_, S> {
     fn apply(&mut self, t: Me<S>, i: usize, number: u32) -> u16 {
         let (threads, objects, slots) = self.ram.parts();
         let t = t.get();
-        let Some(&Operation {
+        let Operation {
             object,
             plus,
             minus,
             ..
-        }) = threads[t].operations.get(i)
-        else {
-            return 0;
-        };
+        } = threads[t].operations[i % OPERATIONS_MAX];
         let Some(o) = objects.get_mut(usize::from(object)) else {
             return MORE;
         };
@@ -686,7 +683,7 @@ impl<S: System> State<'_, S> {
         let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), number);
         let waiters = found as u8;
         if waiters != 0 {
-            woke |= self.wake_all(waiters);
+            woke |= self.wake_now(waiters);
         }
         if woke { Staged::Woke } else { Staged::Quiet }
     }

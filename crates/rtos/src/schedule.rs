@@ -156,6 +156,12 @@ impl<S: System> State<'_, S> {
     /// Makes threads ready, which do not wait any more.
     #[inline(never)]
     pub fn wake_all(&mut self, waiters: u8) -> bool {
+        self.wake_now(waiters)
+    }
+
+    /// The same, where it is done most often.
+    #[inline(always)]
+    pub fn wake_now(&mut self, waiters: u8) -> bool {
         if planted!("nv-rtos/missed-wake-up") {
             return false;
         }
