@@ -72,13 +72,15 @@ pub(crate) struct State<'m, S: System> {
 /// There is more to do for an operation than is done for most.
 const MORE: u16 = 0x100;
 
-/// How the work before a commit store ended.
-enum Staged {
-    /// The step must not commit: the code of its error.
-    Refused(u16),
+/// How the work before a commit store ended: one of these, or the code of the error of a step that
+/// must not commit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+struct Staged(u16);
+
+impl Staged {
+    const QUIET: Self = Staged(0);
     /// A thread is ready that was not.
-    Woke,
-    Quiet,
+    const WOKE: Self = Staged(1);
 }
 
 /// What marks the words of a thread's step with this number.
@@ -354,7 +356,7 @@ impl<S: System> State<'_, S> {
         }
         let (_, objects, slots) = self.ram.parts();
         if let Some(o) = objects.get_mut(usize::from(object))
-            && let Some(s) = slots.get(usize::from(o.word + u16::from(slot)))
+            && let Some(s) = slots.get(usize::from(o.word) + usize::from(slot))
         {
             o.first = s.next;
         }
@@ -561,10 +563,10 @@ impl<S: System> State<'_, S> {
         if const { prepares_always::<S>() } || c.numbers <= 1 || c.reads {
             let code = self.prepare(sys);
             if code != 0 {
-                return Staged::Refused(code);
+                return Staged(code);
             }
             if len == 0 {
-                return Staged::Quiet;
+                return Staged::QUIET;
             }
         } else {
             c.numbers -= 1;
@@ -574,7 +576,7 @@ impl<S: System> State<'_, S> {
         self.control(sys.me()).len = 0;
         let found = self.apply(sys.me, 0, number);
         if len == 1 && found == 0 {
-            return Staged::Quiet;
+            return Staged::QUIET;
         }
         self.number = number;
         self.stage_others(sys.me, len, found)
@@ -685,7 +687,7 @@ impl<S: System> State<'_, S> {
         if waiters != 0 {
             woke |= self.wake_now(waiters);
         }
-        if woke { Staged::Woke } else { Staged::Quiet }
+        if woke { Staged::WOKE } else { Staged::QUIET }
     }
 
     /// The rest of it: operations on threads, and flags that were set again.
@@ -1336,16 +1338,16 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
             #[cfg(feature = "instrument")]
             s.tell_commit(self.port);
             let staged = if s.stages_nothing(self.me()) {
-                Staged::Quiet
+                Staged::QUIET
             } else {
                 s.stage(self, number)
             };
-            if let Staged::Refused(code) = staged {
-                return Err((code, commit));
+            if staged > Staged::WOKE {
+                return Err((staged.0, commit));
             }
             let done = commit.store();
             s.progressed(self.me());
-            let woke = matches!(staged, Staged::Woke);
+            let woke = staged == Staged::WOKE;
             if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
                 s.reschedule(self.port);
             }
