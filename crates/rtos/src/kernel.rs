@@ -65,8 +65,6 @@ pub(crate) struct State<'m, S: System> {
     /// The clock at the boot, and the last time that is on the medium.
     pub base: u64,
     stored: u64,
-    /// The number of the step that commits.
-    number: u32,
 }
 
 /// There is more to do for an operation than is done for most.
@@ -556,40 +554,35 @@ impl<S: System> State<'_, S> {
     #[inline(never)]
     fn stage(&mut self, sys: &Sys<'_, '_, S>, number: u32) -> Staged {
         let c = self.control(sys.me());
-        let len = c.len;
-        if planted!("nv-rtos/single-timer-not-armed") && len == 1 {
-            c.len = 0;
-        }
         if const { prepares_always::<S>() } || c.numbers <= 1 || c.reads {
             let code = self.prepare(sys);
             if code != 0 {
                 return Staged(code);
             }
-            if len == 0 {
+            if self.control(sys.me()).len == 0 {
                 return Staged::QUIET;
             }
         } else {
             c.numbers -= 1;
         }
-        // Not before: a timer that the step starts is armed above, and a refused step gives up what
-        // it has claimed.
-        self.control(sys.me()).len = 0;
         let found = self.apply(sys.me, 0, number);
-        if len == 1 && found == 0 {
+        let c = self.control(sys.me());
+        if c.len == 1 && found == 0 {
+            c.len = 0;
             return Staged::QUIET;
         }
-        self.number = number;
-        self.stage_others(sys.me, len, found)
+        self.stage_others(sys.me, number, found)
     }
 
     /// Does the operations of a step behind the first one, and what follows from all of them.
     #[inline(never)]
-    fn stage_others(&mut self, me: Me<S>, len: u8, found: u16) -> Staged {
+    fn stage_others(&mut self, me: Me<S>, number: u32, found: u16) -> Staged {
+        let len = core::mem::take(&mut self.control(me.get()).len);
         let mut found = found;
         for i in 1..usize::from(len) {
-            found |= self.apply_next(me, i, self.number);
+            found |= self.apply_next(me, i, number);
         }
-        self.follow(me.get(), len, self.number, found)
+        self.follow(me.get(), len, number, found)
     }
 
     /// [`apply`](Self::apply), but for the first operation.
@@ -616,6 +609,10 @@ impl<S: System> State<'_, S> {
                 return code::DAMAGED;
             }
             if const { has_timers::<S>() } {
+                let c = self.control(me);
+                if planted!("nv-rtos/single-timer-not-armed") && c.len == 1 {
+                    return 0;
+                }
                 self.arm(me, now);
             }
         }
@@ -900,7 +897,6 @@ impl<'m, S: System> Kernel<'m, S> {
             (&raw mut (*at).schedule).write(Schedule::NEW);
             (&raw mut (*at).base).write(time);
             (&raw mut (*at).stored).write(time);
-            (&raw mut (*at).number).write(0);
             place.assume_init_mut()
         };
         kernel.load(numbers)?;
