@@ -550,7 +550,8 @@ impl<S: System> State<'_, S> {
         nothing
     }
 
-    /// Does what comes before the commit store of a thread's step: points 1 and 2.
+    /// Does what comes before the commit store of a thread's step: points 1 and 2. The way of a
+    /// step with one operation, as most have, is the shortest.
     #[inline(never)]
     fn stage(&mut self, sys: &Sys<'_, '_, S>, number: u32) -> Staged {
         let c = self.control(sys.me());
@@ -565,6 +566,8 @@ impl<S: System> State<'_, S> {
         } else {
             c.numbers -= 1;
         }
+        // The operations count until here: a timer that the step starts is armed above, and a
+        // refused step gives up what it has claimed.
         let found = self.apply(sys.me, 0, number);
         let c = self.control(sys.me());
         if c.len == 1 && found == 0 {
@@ -585,7 +588,7 @@ impl<S: System> State<'_, S> {
         self.follow(me.get(), len, number, found)
     }
 
-    /// [`apply`](Self::apply), but for the first operation.
+    /// [`apply`](Self::apply) for each operation but the first one.
     #[inline(never)]
     fn apply_next(&mut self, t: Me<S>, i: usize, number: u32) -> u16 {
         self.apply(t, i, number)
@@ -604,7 +607,7 @@ impl<S: System> State<'_, S> {
         if c.reads {
             c.reads = false;
             let now = self.now(sys.port);
-            // Not before the one that the step has read.
+            // It is not before the time that the step has read.
             if self.reach(now).is_err() {
                 return code::DAMAGED;
             }
@@ -625,7 +628,8 @@ impl<S: System> State<'_, S> {
         0
     }
 
-    /// Does one operation of a step: who waited for the object, and [`MORE`] if there is more to do.
+    /// Does one operation of a step. Who waited for the object, and [`MORE`] if there is more to
+    /// do.
     #[inline(always)]
     fn apply(&mut self, t: Me<S>, i: usize, number: u32) -> u16 {
         let (threads, objects, slots) = self.ram.parts();

@@ -280,7 +280,8 @@ impl<S: System> State<'_, S> {
         self.switch(NOBODY, port)
     }
 
-    /// Of these threads of a level, the first one whose turn is not over. There is one thread.
+    /// Of these threads of one level, the first one whose turn is not over, or the first one. They
+    /// are not none.
     #[inline(always)]
     fn first(&self, ready: u8) -> u8 {
         let mut first = ready;
