@@ -121,8 +121,9 @@ const fn kinds<S: System>(kind: Kind) -> usize {
 }
 
 /// Whether a system has mutexes.
-pub(crate) const fn has_mutexes<S: System>() -> bool {
-    kinds::<S>(Kind::Mutex) > 0
+#[inline(always)]
+pub(crate) fn has_mutexes<S: System>() -> bool {
+    const { kinds::<S>(Kind::Mutex) > 0 }
 }
 
 fn word_of<S: System>(object: u8) -> u16 {

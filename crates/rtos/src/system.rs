@@ -379,14 +379,17 @@ pub(crate) const fn members<S: System>() -> [u8; crate::THREADS_MAX] {
 }
 
 /// Whether two threads may have one priority.
-pub(crate) const fn takes_turns<S: System>() -> bool {
-    let members = members::<S>();
-    let (mut takes, mut level) = (S::CONTROL.change, 0);
-    while level < members.len() {
-        takes |= members[level].count_ones() > 1;
-        level += 1;
+#[inline(always)]
+pub(crate) fn takes_turns<S: System>() -> bool {
+    const {
+        let members = members::<S>();
+        let (mut takes, mut level) = (S::CONTROL.change, 0);
+        while level < members.len() {
+            takes |= members[level].count_ones() > 1;
+            level += 1;
+        }
+        takes
     }
-    takes
 }
 
 /// The roots of a system's pool. A system whose mutexes have no data shares an empty one.
