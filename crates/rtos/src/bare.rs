@@ -50,19 +50,20 @@ impl<T: Copy> Shared<T> {
     }
 }
 
-/// Where the stack pointers of all threads are kept while they do not run, and that of `main`; 0
-/// where there is no thread.
-static SLOTS: [Shared<usize>; THREADS_MAX + 1] = [const { Shared::new(0) }; THREADS_MAX + 1];
-const MAIN: usize = THREADS_MAX;
 /// The slot of the thread that runs, and the slot of the one that runs after the switch.
 #[repr(C)]
 pub(crate) struct Switch {
     runs: Shared<usize>,
     next: Shared<usize>,
+    /// Where the stack pointer of `main` is kept while it does not run, and those of all threads;
+    /// 0 where there is no thread.
+    slots: [Shared<usize>; 1 + THREADS_MAX],
 }
+const MAIN: usize = 0;
 pub(crate) static SWITCH: Switch = Switch {
     runs: Shared::new(0),
     next: Shared::new(0),
+    slots: [const { Shared::new(0) }; 1 + THREADS_MAX],
 };
 
 /// Ticks since the boot, and when the kernel wants to be told.
@@ -95,9 +96,7 @@ unsafe impl Port for Core {
     }
     #[inline(always)]
     fn switch(&self, to: Option<usize>) {
-        let Some(slot) = SLOTS.get(to.unwrap_or(MAIN)) else {
-            return;
-        };
+        let slot = &SWITCH.slots[to.map_or(MAIN, |t| 1 + t % THREADS_MAX)];
         // No other thread's registers are anywhere: nothing runs that was not made.
         if slot.get() != 0 {
             SWITCH.next.set(slot.address());
@@ -244,18 +243,21 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
         Masked::with(|| {
             core_of::stop(period);
             RUNNING.set(None);
-            SLOTS.iter().for_each(|s| s.set(0));
+            SWITCH.slots.iter().for_each(|s| s.set(0));
         });
         true
     }
 
     /// Tells the handlers of the threads and their kernel.
     fn install<K: Runs>(&self, kernel: &K) -> bool {
-        let main = &SLOTS[MAIN];
+        let [main, threads @ ..] = &SWITCH.slots;
         if main.get() != 0 {
             return false;
         }
-        SLOTS.iter().zip(&self.slots).for_each(|(s, at)| s.set(*at));
+        threads
+            .iter()
+            .zip(&self.slots)
+            .for_each(|(s, at)| s.set(*at));
         ENERGY.set(self.energy);
         // The first switch stores where the registers of `main` are.
         main.set(core_of::main_registers());

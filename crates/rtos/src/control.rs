@@ -260,17 +260,15 @@ impl<S: System> State<'_, S> {
 
     /// Makes the levels of all threads from their priorities.
     pub fn make_levels(&mut self) {
-        let levels = self.ram.levels_mut();
-        let ready = levels.iter().fold(0, |all, l| all | l.ready);
-        levels.iter_mut().for_each(|l| (l.ready, l.turn) = (0, 0));
-        self.schedule.levels = 0;
+        for c in self.ram.threads_mut() {
+            c.level = 0;
+        }
         for t in 0..S::THREADS.len() {
             let own = self.priority(t);
             let lower = |p: &u8| (0..S::THREADS.len()).any(|t| self.priority(t) == *p);
-            let level = (0..own).filter(lower).count() as u8;
-            self.control(t).level = level;
+            let level = (0..own).filter(lower).count();
+            self.control(level).level |= bit(t);
         }
-        each(ready, |t| self.ready(t));
     }
 
     /// A step commits a new state of a thread.
@@ -419,7 +417,8 @@ impl<S: System, A> ThreadId<S, A> {
             _ => return Err(abort(code::REFUSED)),
         };
         let sys = step.token();
-        sys.kernel.section(|s| s.change(sys.me, self.number, state))
+        sys.kernel
+            .section(|s| s.change(sys.me(), self.number, state))
     }
 
     /// Aborts another thread, with the commit of the step: it never runs again, in no life. What
@@ -446,15 +445,15 @@ impl<S: System, A> ThreadId<S, A> {
         };
         let sys = step.token();
         let victim = self.number;
-        let spawned = || sys.kernel.section(|s| s.spawns(sys.me, victim));
-        if victim == sys.me || (is_reserved::<S>(victim) && spawned()) {
+        let spawned = || sys.kernel.section(|s| s.spawns(sys.me(), victim));
+        if victim == sys.me() || (is_reserved::<S>(victim) && spawned()) {
             return Err(abort(code::REFUSED));
         }
         let found = sys.wait(AN_END, u64::MAX, |s| s.may_abort(victim))?;
         if found != Some(true) {
             return Ok(());
         }
-        sys.kernel.section(|s| s.change(sys.me, victim, ABORTED))
+        sys.kernel.section(|s| s.change(sys.me(), victim, ABORTED))
     }
 }
 
@@ -526,6 +525,6 @@ impl<S: System> Kernel<'_, S> {
 impl<S: System> Sys<'_, '_, S> {
     /// This thread has added a record.
     pub(crate) fn progressed(&self) {
-        self.kernel.section(|s| s.progressed(self.me));
+        self.kernel.section(|s| s.progressed(self.me()));
     }
 }

@@ -112,7 +112,7 @@ impl<S: System, J> Deref for With<'_, '_, '_, S, J> {
 
 /// Whether this thread may have steps with it.
 fn check<S: System, J: Joiner<S::Model>>(sys: &Sys<'_, '_, S>, joiner: &J) -> Result<(), Error> {
-    let mut refused = is_reserved::<S>(sys.me) || !joiner.is_of(sys.me);
+    let mut refused = is_reserved::<S>(sys.me()) || !joiner.is_of(sys.me());
     if planted!("nv-rtos/joiner-of-any-thread") {
         refused = false;
     }

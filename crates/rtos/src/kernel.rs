@@ -21,17 +21,18 @@
 //! it. A cut before 4 loses the RAM. The next boot reverts the words with number n, and makes the
 //! RAM from all words.
 
-use crate::THREADS_MAX;
 use crate::error::{OpenError, code};
 use crate::locks::asks_for_holders;
+use crate::me::Me;
 use crate::places::has_places;
 use crate::port::{Port, Runs};
 use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
 use crate::schedule::Schedule;
 use crate::section::InSection;
-use crate::system::{Kind, ObjectSpec, System, fingerprint, levels};
+use crate::system::{Kind, ObjectSpec, System, fingerprint};
 use crate::tags::{self, Store};
 use crate::timers::has_timers;
+use crate::{OPERATIONS_MAX, THREADS_MAX};
 use core::mem::MaybeUninit;
 use nv_replay::nvmem::LayoutMismatch;
 use nv_replay::nvmem::superblock::{self, Difference, State as Found, Superblock};
@@ -69,13 +70,15 @@ pub(crate) struct State<'m, S: System> {
 /// There is more to do for an operation than is done for most.
 const MORE: u16 = 0x100;
 
-/// How the work before a commit store ended.
-enum Staged {
-    /// The step must not commit: the code of its error.
-    Refused(u16),
+/// How the work before a commit store ended: one of these, or the code of the error of a step that
+/// must not commit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+struct Staged(u16);
+
+impl Staged {
+    const QUIET: Self = Staged(0);
     /// A thread is ready that was not.
-    Woke,
-    Quiet,
+    const WOKE: Self = Staged(1);
 }
 
 /// What marks the words of a thread's step with this number.
@@ -117,6 +120,12 @@ const fn kinds<S: System>(kind: Kind) -> usize {
     n
 }
 
+/// Whether a system has mutexes.
+#[inline(always)]
+pub(crate) fn has_mutexes<S: System>() -> bool {
+    const { kinds::<S>(Kind::Mutex) > 0 }
+}
+
 fn word_of<S: System>(object: u8) -> u16 {
     spec::<S>(object).map_or(0, |s| s.word)
 }
@@ -148,21 +157,14 @@ impl<S: System> State<'_, S> {
         f: impl FnOnce(&mut Operation),
     ) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
-        let len = usize::from(c.len);
-        let mut at = len;
-        if len != 0 {
-            at = c.find(object);
+        if c.len == 0 {
+            let mut first = Operation::new(object, 0, 0);
+            f(&mut first);
+            c.operations[0] = first;
+            c.len = 1;
+            return Ok(());
         }
-        let o = c.operations.get_mut(at).ok_or(abort(code::TOO_MANY))?;
-        if at == len {
-            *o = Operation {
-                object,
-                plus: 0,
-                minus: 0,
-            };
-            c.len += 1;
-        }
-        f(o);
+        f(c.find(object).ok_or(abort(code::TOO_MANY))?);
         Ok(())
     }
 
@@ -176,13 +178,11 @@ impl<S: System> State<'_, S> {
         minus: u8,
     ) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
-        let o = c.operations.get_mut(usize::from(c.len));
-        *o.ok_or(abort(code::TOO_MANY))? = Operation {
-            object,
-            plus,
-            minus,
-        };
-        c.len += 1;
+        let len = c.len;
+        let o = c.operations.get_mut(usize::from(len));
+        let o = o.ok_or(abort(code::TOO_MANY))?;
+        (o.object, o.plus, o.minus) = (object, plus, minus);
+        c.len = len + 1;
         Ok(())
     }
 
@@ -282,11 +282,12 @@ impl<S: System> State<'_, S> {
         let Some(slot) = self.free_slot(object) else {
             return Ok(None);
         };
+        let (sends, free) = self.object(object).map_or((0, 0), |o| (o.sends, o.free));
         self.operate_slot(t, object, slot, NO_SLOT)?;
         if let Some(o) = self.object(object) {
-            o.sends = o.sends.wrapping_sub(1);
+            o.sends = sends.wrapping_sub(1);
             if !planted!("nv-rtos/reserved-slot-given-away") {
-                o.free &= o.free.wrapping_sub(1);
+                o.free = free & free.wrapping_sub(1);
             }
         }
         Ok(Some(slot))
@@ -354,7 +355,7 @@ impl<S: System> State<'_, S> {
         }
         let (_, objects, slots) = self.ram.parts();
         if let Some(o) = objects.get_mut(usize::from(object))
-            && let Some(s) = slots.get(usize::from(o.word + u16::from(slot)))
+            && let Some(s) = slots.get(usize::from(o.word) + usize::from(slot))
         {
             o.first = s.next;
         }
@@ -441,7 +442,7 @@ impl<S: System> State<'_, S> {
     /// Stores who holds the mutexes of a thread, before the thread commits anything under them.
     #[inline(always)]
     fn store_owners(&mut self, t: usize) -> Result<(), TagError> {
-        if kinds::<S>(Kind::Mutex) == 0 {
+        if !has_mutexes::<S>() {
             return Ok(());
         }
         self.store_held(t)
@@ -469,7 +470,7 @@ impl<S: System> State<'_, S> {
     /// A thread is live: what it does not hold of the mutexes that it owned at the boot is free.
     #[inline(always)]
     pub fn give_back(&mut self, t: usize) {
-        if kinds::<S>(Kind::Mutex) > 0 && !planted!("nv-rtos/owner-stays-holder") {
+        if has_mutexes::<S>() && !planted!("nv-rtos/owner-stays-holder") {
             self.give_back_owned(t);
         }
     }
@@ -540,30 +541,6 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    /// What comes before the words of a step: point 1 of the above, and the clock.
-    #[inline]
-    fn before_words(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
-        self.use_number(t)?;
-        if self.control(t).reads {
-            return self.store_read_time(t, port);
-        }
-        Ok(())
-    }
-
-    /// Stores a time that is not before the one that the step has read.
-    #[cold]
-    #[inline(never)]
-    fn store_read_time(&mut self, t: usize, port: &dyn Port) -> Result<(), TagError> {
-        self.control(t).reads = false;
-        let now = self.now(port);
-        if const { has_timers::<S>() } {
-            self.reach(now)?;
-            self.arm(t, now);
-            return Ok(());
-        }
-        self.reach(now)
-    }
-
     /// Whether nothing comes before the commit store of a thread's step but one more number: it has
     /// used no object, and no old word is due.
     #[inline(always)]
@@ -574,90 +551,96 @@ impl<S: System> State<'_, S> {
         nothing
     }
 
-    /// Does what comes before the commit store of a thread's step: points 1 and 2.
+    /// Does what comes before the commit store of a thread's step: points 1 and 2. The way of a
+    /// step with one operation, as most have, is the shortest.
     #[inline(never)]
-    fn stage(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
-        let simple = !S::CONTROL.change && !const { has_places::<S>() };
-        let c = self.control(me);
-        if !simple || c.len != 1 || c.numbers <= 1 {
-            return self.stage_all(me, port, number);
+    fn stage(&mut self, sys: &Sys<'_, '_, S>, number: u32) -> Staged {
+        let c = self.control(sys.me());
+        if const { prepares_always::<S>() } || c.numbers <= 1 || c.reads {
+            let code = self.prepare(sys);
+            if code != 0 {
+                return Staged(code);
+            }
+            if self.control(sys.me()).len == 0 {
+                return Staged::QUIET;
+            }
+        } else {
+            c.numbers -= 1;
         }
-        // One operation, as most steps have, and no old word is due.
-        c.numbers -= 1;
-        if c.reads && self.store_read_time(me, port).is_err() {
-            return Staged::Refused(code::DAMAGED);
+        // The operations count until here: a timer that the step starts is armed above, and a
+        // refused step gives up what it has claimed.
+        let found = self.apply(sys.me, 0, number);
+        let c = self.control(sys.me());
+        if c.len == 1 && found == 0 {
+            c.len = 0;
+            return Staged::QUIET;
         }
-        // Not before: a timer that the step starts is armed there, and a refused step gives up what
-        // it has claimed.
-        self.control(me).len = 0;
-        match self.apply_one(me, 0, number) {
-            0 => Staged::Quiet,
-            found => self.follow_one(me, number, found),
-        }
+        self.stage_others(sys.me, number, found)
     }
 
-    /// The same for any step.
+    /// Does the operations of a step behind the first one, and what follows from all of them.
     #[inline(never)]
-    fn stage_all(&mut self, me: usize, port: &dyn Port, number: u32) -> Staged {
-        let me = me.min(S::THREADS.len() - 1);
-        if self.before_words(me, port).is_err() {
-            return Staged::Refused(code::DAMAGED);
+    fn stage_others(&mut self, me: Me<S>, number: u32, found: u16) -> Staged {
+        let len = core::mem::take(&mut self.control(me.get()).len);
+        let mut found = found;
+        for i in 1..usize::from(len) {
+            found |= self.apply_next(me, i, number);
+        }
+        self.follow(me.get(), len, number, found)
+    }
+
+    /// [`apply`](Self::apply) for each operation but the first one.
+    #[inline(never)]
+    fn apply_next(&mut self, t: Me<S>, i: usize, number: u32) -> u16 {
+        self.apply(t, i, number)
+    }
+
+    /// Does what few steps need before their words: settles old words, if it is due, and stores the
+    /// clock. 0, or the code with which the step ends.
+    #[cold]
+    #[inline(never)]
+    fn prepare(&mut self, sys: &Sys<'_, '_, S>) -> u16 {
+        let me = sys.me();
+        if self.use_number(me).is_err() {
+            return code::DAMAGED;
+        }
+        let c = self.control(me);
+        if c.reads {
+            c.reads = false;
+            let now = self.now(sys.port);
+            // It is not before the time that the step has read.
+            if self.reach(now).is_err() {
+                return code::DAMAGED;
+            }
+            if const { has_timers::<S>() } {
+                let c = self.control(me);
+                if planted!("nv-rtos/single-timer-not-armed") && c.len == 1 {
+                    return 0;
+                }
+                self.arm(me, now);
+            }
         }
         if S::CONTROL.change && self.refuses(me) {
-            return Staged::Refused(code::REFUSED);
+            return code::REFUSED;
         }
         if const { has_places::<S>() } {
             self.gather_waiters(me);
         }
-        self.apply(me, number)
+        0
     }
 
-    /// Changes the words and the states of a step's objects: point 2.
+    /// Does one operation of a step. Who waited for the object, and [`MORE`] if there is more to
+    /// do.
     #[inline(always)]
-    fn apply(&mut self, t: usize, number: u32) -> Staged {
-        let len = core::mem::take(&mut self.control(t).len);
-        let mut found = 0;
-        for i in 0..usize::from(len) {
-            found |= self.apply_next(t, i, number);
-        }
-        self.follow(t, len, number, found)
-    }
-
-    /// What follows from a step's operations, when those who waited for its objects were found.
-    #[inline(always)]
-    fn follow(&mut self, t: usize, len: u8, number: u32, found: u16) -> Staged {
-        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), number);
-        let waiters = found as u8;
-        if waiters != 0 {
-            woke |= self.wake_all(waiters);
-        }
-        if woke { Staged::Woke } else { Staged::Quiet }
-    }
-
-    /// [`follow`](Self::follow) for a step of one operation.
-    #[inline(never)]
-    fn follow_one(&mut self, t: usize, number: u32, found: u16) -> Staged {
-        self.follow(t, 1, number, found)
-    }
-
-    /// [`apply_one`](Self::apply_one), for steps of several operations.
-    #[inline(never)]
-    fn apply_next(&mut self, t: usize, i: usize, number: u32) -> u16 {
-        self.apply_one(t, i, number)
-    }
-
-    /// One of them: who waited for the object, and [`MORE`] if there is more to do.
-    #[inline(always)]
-    fn apply_one(&mut self, t: usize, i: usize, number: u32) -> u16 {
-        let Some(&Operation {
+    fn apply(&mut self, t: Me<S>, i: usize, number: u32) -> u16 {
+        let (threads, objects, slots) = self.ram.parts();
+        let t = t.get();
+        let Operation {
             object,
             plus,
             minus,
-        }) = self.control(t).operations.get(i)
-        else {
-            return 0;
-        };
-        let (_, objects, slots) = self.ram.parts();
+            ..
+        } = threads[t].operations[i % OPERATIONS_MAX];
         let Some(o) = objects.get_mut(usize::from(object)) else {
             return MORE;
         };
@@ -696,6 +679,17 @@ impl<S: System> State<'_, S> {
         // Refused only for a word that was damaged in this life, which the next open finds.
         let _ = self.store.put(word, stamp(t, number), before, after);
         found
+    }
+
+    /// What follows from a step's operations, when those who waited for its objects were found.
+    #[inline(always)]
+    fn follow(&mut self, t: usize, len: u8, number: u32, found: u16) -> Staged {
+        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), number);
+        let waiters = found as u8;
+        if waiters != 0 {
+            woke |= self.wake_now(waiters);
+        }
+        if woke { Staged::WOKE } else { Staged::QUIET }
     }
 
     /// The rest of it: operations on threads, and flags that were set again.
@@ -743,6 +737,7 @@ impl<S: System> State<'_, S> {
                 object,
                 plus,
                 minus,
+                ..
             } = o;
             let Some(o) = self.object(object) else {
                 woke |= self.give_up_thread();
@@ -836,6 +831,11 @@ impl<S: System> State<'_, S> {
         o.sends = (TICKETS / 2).saturating_sub(oldest);
         Ok(())
     }
+}
+
+/// Whether each step needs more than its operations.
+const fn prepares_always<S: System>() -> bool {
+    S::CONTROL.change || has_places::<S>()
 }
 
 /// Puts the message of an empty slot behind the others of its queue. The slot's word, and what it
@@ -973,11 +973,9 @@ impl<'m, S: System> Kernel<'m, S> {
     fn load(&mut self, numbers: &[u32]) -> Result<(), TagError> {
         let state = self.state.get_mut();
         state.load()?;
-        let levels: &[u8] = const { &levels::<S>() };
-        for (t, level) in levels.iter().enumerate().take(S::THREADS.len()) {
+        for t in 0..S::THREADS.len() {
             let c = state.control(t);
             c.begin();
-            c.level = *level;
             c.numbers = tags::max_unswept::<S>();
             state.load_thread(t)?;
             if !state.stays_parked(t, numbers.get(t).map_or(0, |n| *n))? {
@@ -1018,7 +1016,7 @@ impl<'m, S: System> Kernel<'m, S> {
     /// Lets the next thread of the running one's priority run. The machine calls it at the end of
     /// each time slice, in a handler. Stores nothing.
     pub fn slice(&self, port: &dyn Port) {
-        self.section(|s| s.next_turn(port));
+        self.section(|s| s.end_slice(port));
     }
 
     /// How a thread has ended; `None` if it has not.
@@ -1106,7 +1104,7 @@ impl<S: System> Isr<'_, '_, S> {
 pub struct Sys<'k, 'm, S: System> {
     pub(crate) kernel: &'k Kernel<'m, S>,
     pub(crate) port: &'k dyn Port,
-    pub(crate) me: usize,
+    pub(crate) me: Me<S>,
 }
 
 impl<S: System> Clone for Sys<'_, '_, S> {
@@ -1124,6 +1122,12 @@ enum Look<R> {
 }
 
 impl<'m, S: System> Sys<'_, 'm, S> {
+    /// The thread's number.
+    #[inline(always)]
+    pub(crate) fn me(&self) -> usize {
+        self.me.get()
+    }
+
     /// Waits until `find` finds something, at most until `until`.
     #[inline]
     pub(crate) fn wait<R>(
@@ -1158,7 +1162,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
         if until != u64::MAX && s.now(self.port) >= until {
             return false;
         }
-        s.block(self.me, object, until, self.port);
+        s.block(self.me(), object, until, self.port);
         true
     }
 
@@ -1195,7 +1199,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn now_in_step(&self) -> u64 {
         self.kernel.section(|s| {
             let now = s.now(self.port);
-            s.control(self.me).reads = true;
+            s.control(self.me()).reads = true;
             now
         })
     }
@@ -1210,18 +1214,18 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     }
 
     pub(crate) fn yield_now(&self) {
-        self.kernel.slice(self.port)
+        self.kernel.section(|s| s.next_turn(self.port));
     }
 
     /// Before a call that may use a number.
     pub(crate) fn before_a_number(&self) -> Result<(), Error> {
-        let done = self.kernel.section(|s| s.before_a_number(self.me));
+        let done = self.kernel.section(|s| s.before_a_number(self.me()));
         done.map_err(|_| Error::Aborted(code::DAMAGED))
     }
 
     /// Locks a mutex; or, in a replay, notes that it was.
     pub(crate) fn lock(&self, object: u8) -> Result<(), Error> {
-        let me = self.me;
+        let me = self.me();
         let done = self.kernel.section(|s| {
             if s.hold(me, object)? && !planted!("nv-rtos/inner-lock-waits") {
                 return Ok(true);
@@ -1239,14 +1243,14 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     #[inline(never)]
     fn wait_for_lock(&self, object: u8) -> Result<(), pmem_tx::Error> {
         let locked = self.wait(object, u64::MAX, |s| {
-            Ok(s.try_lock(self.me, object).then_some(()))
+            Ok(s.try_lock(self.me(), object).then_some(()))
         });
         locked.map(drop)
     }
 
     /// Gives a mutex back.
     pub(crate) fn unlock(&self, object: u8) {
-        let me = self.me;
+        let me = self.me();
         self.kernel.section(|s| {
             if s.let_go(me, object) {
                 return;
@@ -1273,7 +1277,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     fn go_live(&self) -> Result<(), pmem_tx::Error> {
         let mut next = 0;
         loop {
-            let object = self.kernel.section(|s| s.has_ended(self.me, next));
+            let object = self.kernel.section(|s| s.has_ended(self.me(), next));
             let Some((object, ended)) = object else {
                 break;
             };
@@ -1283,9 +1287,9 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             next += 1;
         }
         self.kernel.section(|s| {
-            s.control(self.me).live = true;
-            s.store_owners(self.me).map_err(damaged)?;
-            s.give_back(self.me);
+            s.control(self.me()).live = true;
+            s.store_owners(self.me()).map_err(damaged)?;
+            s.give_back(self.me());
             if const { asks_for_holders::<S>() } && !planted!("nv-rtos/live-wakes-nobody") {
                 s.wake_joiners();
             }
@@ -1299,14 +1303,14 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     #[inline(never)]
     pub(crate) fn end(&self, r: Result<(), Error>) {
         self.kernel.section(|s| {
-            let c = s.control(self.me);
+            let c = s.control(self.me());
             c.ended = Some(r);
             c.held = 0;
             if c.live {
-                s.give_back(self.me);
+                s.give_back(self.me());
             }
             s.wake_joiners();
-            s.leave(self.me, self.port);
+            s.leave(self.me(), self.port);
         });
     }
 }
@@ -1333,23 +1337,23 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
         let done = self.kernel.section(|s| {
             if planted!("nv-rtos/early-commit") {
                 let done = commit.store();
-                let _ = s.stage(self.me, self.port, number);
+                let _ = s.stage(self, number);
                 s.reschedule(self.port);
                 return Ok(done);
             }
             #[cfg(feature = "instrument")]
             s.tell_commit(self.port);
-            let staged = if s.stages_nothing(self.me) {
-                Staged::Quiet
+            let staged = if s.stages_nothing(self.me()) {
+                Staged::QUIET
             } else {
-                s.stage(self.me, self.port, number)
+                s.stage(self, number)
             };
-            if let Staged::Refused(code) = staged {
-                return Err((code, commit));
+            if staged > Staged::WOKE {
+                return Err((staged.0, commit));
             }
             let done = commit.store();
-            s.progressed(self.me);
-            let woke = matches!(staged, Staged::Woke);
+            s.progressed(self.me());
+            let woke = staged == Staged::WOKE;
             if woke && !planted!("nv-rtos/no-preemption-after-a-commit") {
                 s.reschedule(self.port);
             }
@@ -1362,6 +1366,6 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
     }
 
     fn undone(&self) {
-        self.kernel.section(|s| s.abandon(self.me, self.port));
+        self.kernel.section(|s| s.abandon(self.me(), self.port));
     }
 }

@@ -31,6 +31,7 @@ pub mod inspect;
 mod joined;
 mod kernel;
 mod locks;
+mod me;
 #[cfg(all(feature = "msp430", target_arch = "msp430"))]
 #[allow(unsafe_code)]
 pub mod msp430;

@@ -82,16 +82,16 @@ impl Locks for Alive {
         let sys = th.sys();
         let noted = sys.kernel.section(|s| {
             // A replay may come to one that was deleted since.
-            let noted = match self.check(s, sys.me) {
+            let noted = match self.check(s, sys.me()) {
                 Ok(()) => object,
                 Err(_) => NOTHING,
             };
-            s.hold(sys.me, noted)?;
+            s.hold(sys.me(), noted)?;
             Ok::<_, pmem_tx::Error>(noted)
         })?;
         // It is noted before: the thread may become live in this call.
         let code = if planted!("nv-rtos/lock-of-a-made-mutex-not-recorded") {
-            let live = sys.kernel.section(|s| s.control(sys.me).live);
+            let live = sys.kernel.section(|s| s.control(sys.me()).live);
             let exists = noted != NOTHING;
             Ok(match live {
                 true => sys.lock_made(self, noted),
@@ -182,7 +182,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
         while self.kernel.section(|s| {
             let waits_for = look(s)?;
             if let Some(object) = waits_for {
-                s.block(self.me, object, u64::MAX, self.port);
+                s.block(self.me(), object, u64::MAX, self.port);
             }
             Ok::<_, pmem_tx::Error>(waits_for.is_some())
         })? {}
@@ -192,7 +192,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     /// Locks a mutex that was made at run time; waits while another thread has it. 0, or the code
     /// of the error.
     fn lock_made(&self, made: &Alive, object: u8) -> u16 {
-        match self.wait_while(|s| s.take_made(self.me, made, object)) {
+        match self.wait_while(|s| s.take_made(self.me(), made, object)) {
             Ok(()) => 0,
             Err(pmem_tx::Error::Aborted(code)) => code,
             Err(_) => code::DAMAGED,
@@ -202,7 +202,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     /// Deletes a mutex with the commit of this thread's step. Waits while another step is about to
     /// delete it, and until it is known that nobody has it.
     pub(crate) fn delete_mutex(&self, made: Alive) -> Result<(), pmem_tx::Error> {
-        let (me, word) = (self.me, made.word());
+        let (me, word) = (self.me(), made.word());
         self.wait_while(|s| {
             made.check(s, me)?;
             if s.others_change_place(me, word) {

@@ -59,7 +59,7 @@ pub fn wait_notification<S: Notifies>(
     flags: u8,
     until: Until,
 ) -> Result<u8, pmem_tx::Error> {
-    of::<S>(step.token().me).wait(step, flags, until)
+    of::<S>(step.token().me()).wait(step, flags, until)
 }
 
 /// Like [`wait_notification`], for at most so many ticks.
@@ -71,5 +71,5 @@ pub fn wait_notification_timeout<S: Notifies>(
     until: Until,
     ticks: u64,
 ) -> Result<Option<u8>, pmem_tx::Error> {
-    of::<S>(step.token().me).wait_timeout(step, flags, until, ticks)
+    of::<S>(step.token().me()).wait_timeout(step, flags, until, ticks)
 }

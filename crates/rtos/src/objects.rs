@@ -30,6 +30,45 @@ pub fn now<S: System>(step: &Step<'_, '_, '_, '_, S>) -> u64 {
 /// Waits for ever.
 pub(crate) const FOREVER: u64 = u64::MAX;
 
+/// How a wait ended, in one register.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Waited(u16);
+
+impl Waited {
+    const FOUND: Self = Waited(0);
+    const TIMED_OUT: Self = Waited(1);
+
+    /// All errors of the kernel's calls have one of its codes.
+    #[inline(always)]
+    fn new(found: Result<Option<()>, pmem_tx::Error>) -> Self {
+        match found {
+            Ok(Some(())) => Self::FOUND,
+            Ok(None) => Self::TIMED_OUT,
+            Err(pmem_tx::Error::Aborted(code)) => Waited(code),
+            Err(_) => Waited(code::DAMAGED),
+        }
+    }
+
+    /// Whether something was found in time.
+    #[inline(always)]
+    fn found(self) -> Result<bool, pmem_tx::Error> {
+        match self {
+            Self::FOUND => Ok(true),
+            Self::TIMED_OUT => Ok(false),
+            Waited(code) => Err(abort(code)),
+        }
+    }
+
+    /// The same, for a wait without end.
+    #[inline(always)]
+    fn done(self) -> Result<(), pmem_tx::Error> {
+        match self {
+            Self::FOUND => Ok(()),
+            Waited(code) => Err(abort(code)),
+        }
+    }
+}
+
 /// A counting semaphore of the system `S`; a binary one, if its maximum is 1.
 ///
 /// One that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive): all calls end
@@ -107,8 +146,8 @@ impl<S: System, G: Exists> Semaphore<S, G> {
     pub fn try_give(&self, step: &Step<'_, '_, '_, '_, S>) -> Result<bool, pmem_tx::Error> {
         let sys = step.token();
         sys.kernel.section(|s| {
-            self.exists.check(s, sys.me)?;
-            s.give(sys.me, self.at.object, self.max)
+            self.exists.check(s, sys.me())?;
+            s.give(sys.me(), self.at.object, self.max)
         })
     }
 
@@ -141,8 +180,8 @@ impl<S: System, G: Exists> Semaphore<S, G> {
     fn take_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<bool, pmem_tx::Error> {
         let object = self.at.object;
         let found = sys.wait(object, until, |s| {
-            self.exists.check(s, sys.me)?;
-            s.take(sys.me, object)
+            self.exists.check(s, sys.me())?;
+            s.take(sys.me(), object)
         })?;
         Ok(found.is_some())
     }
@@ -220,7 +259,7 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
     /// nothing. **Cost**: the message and one store, two on 16-bit units. **Errors**:
     /// [`code::TOO_MANY`].
     pub fn send(&self, step: &Step<'_, '_, '_, '_, S>, message: T) -> Result<(), pmem_tx::Error> {
-        self.send_until(step.token(), FOREVER, message).map(|_| ())
+        self.send_until(step.token(), FOREVER, message).done()
     }
 
     /// Like [`send`](Self::send), for at most so many ticks. Whether it was sent.
@@ -233,7 +272,7 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
         ticks: u64,
     ) -> Result<bool, pmem_tx::Error> {
         let sys = step.token();
-        self.send_until(sys, sys.after(ticks), message)
+        self.send_until(sys, sys.after(ticks), message).found()
     }
 
     /// Like [`send`](Self::send), without waiting. Whether it was sent. **Errors**: as there.
@@ -242,24 +281,18 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
         step: &Step<'_, '_, '_, '_, S>,
         message: T,
     ) -> Result<bool, pmem_tx::Error> {
-        self.send_until(step.token(), 0, message)
+        self.send_until(step.token(), 0, message).found()
     }
 
-    fn send_until(
-        &self,
-        sys: &Sys<'_, '_, S>,
-        until: u64,
-        message: T,
-    ) -> Result<bool, pmem_tx::Error> {
-        let found = sys.wait(self.at.object, until, |s| {
-            self.exists.check(s, sys.me)?;
-            let Some(slot) = s.reserve(sys.me, self.at.object)? else {
+    fn send_until(&self, sys: &Sys<'_, '_, S>, until: u64, message: T) -> Waited {
+        Waited::new(sys.wait(self.at.object, until, |s| {
+            self.exists.check(s, sys.me())?;
+            let Some(slot) = s.reserve(sys.me(), self.at.object)? else {
                 return Ok(None);
             };
             s.store.write_slot(self.slot(slot), &message);
             Ok(Some(()))
-        })?;
-        Ok(found.is_some())
+        }))
     }
 
     /// Receives the oldest message that no other step has; waits until there is one. Until the step
@@ -294,8 +327,8 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
 
     fn receive_until(&self, sys: &Sys<'_, '_, S>, until: u64) -> Result<Option<T>, pmem_tx::Error> {
         sys.wait(self.at.object, until, |s| {
-            self.exists.check(s, sys.me)?;
-            let Some(slot) = s.claim(sys.me, self.at.object)? else {
+            self.exists.check(s, sys.me())?;
+            let Some(slot) = s.claim(sys.me(), self.at.object)? else {
                 return Ok(None);
             };
             let message = s.store.read_slot(self.slot(slot));
@@ -377,8 +410,8 @@ impl<S: System, G: Exists> Events<S, G> {
     pub fn set(&self, step: &Step<'_, '_, '_, '_, S>, flags: u8) -> Result<(), pmem_tx::Error> {
         let sys = step.token();
         sys.kernel.section(|s| {
-            self.exists.check(s, sys.me)?;
-            s.set(sys.me, self.at.object, flags)
+            self.exists.check(s, sys.me())?;
+            s.set(sys.me(), self.at.object, flags)
         })
     }
 
@@ -420,8 +453,8 @@ impl<S: System, G: Exists> Events<S, G> {
     ) -> Result<Option<u8>, pmem_tx::Error> {
         let object = self.at.object;
         sys.wait(object, time, |s| {
-            self.exists.check(s, sys.me)?;
-            s.clear(sys.me, object, flags, |seen| match until {
+            self.exists.check(s, sys.me())?;
+            s.clear(sys.me(), object, flags, |seen| match until {
                 Until::Any => seen != 0,
                 Until::All => seen == flags,
             })

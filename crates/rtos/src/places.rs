@@ -466,7 +466,7 @@ impl<O, H: Made> Places<O, H> {
         initial: u8,
     ) -> Result<Option<H>, pmem_tx::Error> {
         let words = (0..self.count).map(|place| self.at.object + 2 * place);
-        let made = sys.kernel.section(|s| s.make(sys.me, words, initial))?;
+        let made = sys.kernel.section(|s| s.make(sys.me(), words, initial))?;
         Ok(made.map(|(place, state)| H::new(place, state)))
     }
 
@@ -474,11 +474,11 @@ impl<O, H: Made> Places<O, H> {
         let made = self.alive(made);
         let word = made.word;
         let deleted = sys.wait(word, u64::MAX, |s| {
-            made.check(s, sys.me)?;
-            if s.others_change_place(sys.me, word) {
+            made.check(s, sys.me())?;
+            if s.others_change_place(sys.me(), word) {
                 return Ok(None);
             }
-            s.change_place(sys.me, word).map(Some)
+            s.change_place(sys.me(), word).map(Some)
         });
         deleted.map(drop)
     }

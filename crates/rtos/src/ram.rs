@@ -43,6 +43,22 @@ pub struct Operation {
     pub object: u8,
     pub plus: u8,
     pub minus: u8,
+    #[cfg(not(target_arch = "msp430"))]
+    #[expect(dead_code, reason = "so that no byte of the word is padding")]
+    unused: u8,
+}
+
+impl Operation {
+    #[inline(always)]
+    pub const fn new(object: u8, plus: u8, minus: u8) -> Self {
+        Operation {
+            object,
+            plus,
+            minus,
+            #[cfg(not(target_arch = "msp430"))]
+            unused: 0,
+        }
+    }
 }
 
 /// A semaphore, a queue, a mutex or an event group. Its `state` is the committed one.
@@ -81,8 +97,8 @@ pub struct Slot {
 /// A thread, as the kernel sees it.
 #[derive(Clone, Copy)]
 pub struct Control {
-    /// Of the threads that are ready, one of the highest level runs. From 0; two threads of
-    /// one priority have one level.
+    /// The threads of the level that has this thread's number, where priorities change. A bit for
+    /// each.
     pub level: u8,
     /// It has passed its records.
     pub live: bool,
@@ -95,7 +111,7 @@ pub struct Control {
     pub held: u8,
     /// A bit for each of them: a call was made under it, so a record was, or will be.
     pub used: u8,
-    /// For what it waits, if it does.
+    /// For what it waits; for what it has waited last, if it is ready.
     pub waits_for: u8,
     /// Their objects.
     pub holds: [u8; LOCKS_MAX],
@@ -127,16 +143,21 @@ impl Control {
     pub fn operations(&mut self) -> impl Iterator<Item = &mut Operation> {
         self.operations.iter_mut().take(self.len.into())
     }
-    /// The place of the operation on an object, or of the next one.
+    /// The operation on an object: the one that the step has, or a new one, if there is room.
     #[cold]
     #[inline(never)]
-    pub fn find(&mut self, object: u8) -> usize {
+    pub fn find(&mut self, object: u8) -> Option<&mut Operation> {
         let len = self.len.into();
+        let mut at = self.operations().position(|o| o.object == object);
         if planted!("nv-rtos/operations-not-merged") {
-            return len;
+            at = None;
         }
-        let found = self.operations().position(|o| o.object == object);
-        found.unwrap_or(len)
+        let o = self.operations.get_mut(at.unwrap_or(len))?;
+        if at.is_none() {
+            *o = Operation::new(object, 0, 0);
+            self.len += 1;
+        }
+        Some(o)
     }
     pub fn holds(&self) -> &[u8] {
         self.holds.get(..self.held.into()).unwrap_or(&[])
@@ -161,30 +182,9 @@ impl Control {
     }
 }
 
-/// The threads of one priority that are ready.
-#[derive(Debug, Clone, Copy)]
-pub struct Level {
-    /// A bit for each.
-    pub ready: u8,
-    /// The first of them, from this number on, runs.
-    pub turn: u8,
-}
-
-impl Level {
-    /// The first of those that are ready. There is one.
-    #[inline(always)]
-    pub fn first(&self) -> u8 {
-        let ready = u32::from(self.ready);
-        let later = ready >> self.turn << self.turn;
-        let first = if later != 0 { later } else { ready };
-        first.trailing_zeros() as u8
-    }
-}
-
 /// Exactly what a system with `T` threads, `O` objects and `W` words needs.
 pub struct Ram<const T: usize, const O: usize, const W: usize> {
     threads: [Control; T],
-    levels: [Level; T],
     objects: [Object; O],
     slots: [Slot; W],
     marks: [Mark; T],
@@ -210,10 +210,6 @@ pub trait Memory {
     fn threads(&self) -> &[Control];
     /// The threads.
     fn threads_mut(&mut self) -> &mut [Control];
-    /// The levels, from the lowest.
-    fn levels(&self) -> &[Level];
-    /// The levels, from the lowest.
-    fn levels_mut(&mut self) -> &mut [Level];
     /// The objects.
     fn objects(&self) -> &[Object];
     /// The objects.
@@ -237,17 +233,12 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             waits_for: 0,
             used: 0,
             holds: [0; LOCKS_MAX],
-            operations: [Operation {
-                object: 0,
-                plus: 0,
-                minus: 0,
-            }; OPERATIONS_MAX],
+            operations: [Operation::new(0, 0, 0); OPERATIONS_MAX],
             numbers: 0,
             unsettled: 0,
             until: 0,
             ended: Some(Err(Error::Aborted(0))),
         }; T],
-        levels: [Level { ready: 0, turn: 0 }; T],
         objects: [Object {
             kind: Kind::Semaphore,
             waiters: 0,
@@ -273,14 +264,6 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
     #[inline(always)]
     fn threads_mut(&mut self) -> &mut [Control] {
         &mut self.threads
-    }
-    #[inline(always)]
-    fn levels(&self) -> &[Level] {
-        &self.levels
-    }
-    #[inline(always)]
-    fn levels_mut(&mut self) -> &mut [Level] {
-        &mut self.levels
     }
     #[inline(always)]
     fn objects(&self) -> &[Object] {

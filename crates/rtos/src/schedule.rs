@@ -1,17 +1,18 @@
 //! Who runs, and who waits for what.
 //!
 //! ```text
-//!  levels: 101      level 2: ready 00100, turn 2     the highest level that is not empty;
-//!                   level 1: ready 00000             of its threads the first one from its turn on
-//!                   level 0: ready 01011, turn 1
+//!  ready:  01111    level 2: members 00100    the highest level with a ready member; of these the
+//!  turn:   01110    level 1: members 10000    first one whose turn is not over, or if there is
+//!                   level 0: members 01011    none, the first one
 //!  lends:  00100    thread 2 waits for a mutex: who has it runs instead
 //! ```
 
-use crate::kernel::State;
+use crate::THREADS_MAX;
+use crate::kernel::{State, has_mutexes};
 use crate::locks::asks_for_holders;
 use crate::port::Port;
 use crate::ram::{AN_END, Control, Memory, NOTHING, Object};
-use crate::system::{Kind, System};
+use crate::system::{Kind, System, members, takes_turns};
 use nv_replay::nvmem::planted;
 
 /// No thread.
@@ -19,9 +20,9 @@ const NOBODY: u8 = 0xff;
 
 /// Who is ready, who runs, who sleeps.
 pub(crate) struct Schedule {
-    /// A bit for each level with threads that are ready, or lend their place.
-    pub levels: u32,
-    /// A bit for each thread that waits for a mutex. Its bit in its level stays.
+    /// A bit for each thread that is ready, or lends its place.
+    pub ready: u8,
+    /// A bit for each thread that waits for a mutex. Its bit in `ready` stays.
     pub lends: u8,
     /// A bit for each thread that waits until a time.
     pub sleepers: u8,
@@ -37,9 +38,11 @@ pub(crate) struct Schedule {
     pub woken: u8,
     /// The thread that runs, or [`NOBODY`].
     current: u8,
-    /// The level of the thread that is first: the one whose turn it is there. It runs, or lends its
-    /// place to the one that runs.
+    /// The thread that is first: whose turn it is in its level. It runs, or lends its place to the
+    /// one that runs. In a system without mutexes it runs, and this is not kept.
     top: u8,
+    /// A bit for each thread whose turn is not over in its level.
+    turn: u8,
     /// When the timer is due: not after the first of the sleepers.
     pub timer: Option<u64>,
 }
@@ -47,7 +50,7 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Nobody is ready.
     pub const NEW: Self = Schedule {
-        levels: 0,
+        ready: 0,
         lends: 0,
         sleepers: 0,
         joiners: 0,
@@ -58,6 +61,7 @@ impl Schedule {
         woken: 0,
         current: NOBODY,
         top: 0,
+        turn: 0,
         timer: None,
     };
 }
@@ -89,28 +93,26 @@ impl<S: System> State<'_, S> {
 
     /// Makes a thread ready.
     pub fn ready(&mut self, t: usize) {
-        let level = usize::from(self.control(t).level);
-        if let Some(l) = self.ram.levels_mut().get_mut(level) {
-            l.ready |= bit(t);
-            self.schedule.levels |= 1 << level;
-        }
+        self.schedule.ready |= bit(t);
     }
 
     pub fn not_ready(&mut self, t: usize) {
-        let level = usize::from(self.control(t).level);
-        if let Some(l) = self.ram.levels_mut().get_mut(level) {
-            l.ready &= !bit(t);
-            if l.ready == 0 && !planted!("nv-rtos/empty-level-stays") {
-                self.schedule.levels &= !(1 << level);
-            }
-        }
+        self.schedule.ready &= !bit(t);
     }
 
     /// Whether a thread is ready at its own priority.
     pub fn is_ready(&self, t: usize) -> bool {
-        let level = self.thread(t).map_or(0, |c| c.level.into());
-        let ready = self.ram.levels().get(level).map_or(0, |l| l.ready);
-        ready & !self.schedule.lends & bit(t) != 0
+        self.schedule.ready & !self.schedule.lends & bit(t) != 0
+    }
+
+    /// The threads of a level: a constant, where no priority changes.
+    #[inline(always)]
+    fn members(&self, level: usize) -> u8 {
+        if S::CONTROL.change {
+            return self.thread(level).map_or(0, |c| c.level);
+        }
+        let members: &[u8; THREADS_MAX] = const { &members::<S>() };
+        members[level % THREADS_MAX]
     }
 
     /// Thread `t` waits for an object, until the clock shows a time.
@@ -154,6 +156,12 @@ impl<S: System> State<'_, S> {
     /// Makes threads ready, which do not wait any more.
     #[inline(never)]
     pub fn wake_all(&mut self, waiters: u8) -> bool {
+        self.wake_now(waiters)
+    }
+
+    /// The same, where it is done most often.
+    #[inline(always)]
+    pub fn wake_now(&mut self, waiters: u8) -> bool {
         if planted!("nv-rtos/missed-wake-up") {
             return false;
         }
@@ -163,14 +171,11 @@ impl<S: System> State<'_, S> {
 
     #[inline(always)]
     fn resume(&mut self, threads: u8) {
-        if !planted!("nv-rtos/woken-and-still-lends") {
+        if has_mutexes::<S>() && !planted!("nv-rtos/woken-and-still-lends") {
             self.schedule.lends &= !threads;
         }
         self.schedule.sleepers &= !threads;
-        each(threads, |t| {
-            self.control(t).waits_for = NOTHING;
-            self.ready(t);
-        });
+        self.schedule.ready |= threads;
     }
 
     /// Makes those ready that wait for the end of a thread.
@@ -184,6 +189,7 @@ impl<S: System> State<'_, S> {
     /// Thread `t` has ended.
     pub fn leave(&mut self, t: usize, port: &dyn Port) {
         self.not_ready(t);
+        self.control(t).waits_for = NOTHING;
         port.ended(t);
         self.schedule.current = NOBODY;
         self.reschedule(port);
@@ -192,16 +198,22 @@ impl<S: System> State<'_, S> {
         }
     }
 
+    /// A time slice has ended.
+    pub fn end_slice(&mut self, port: &dyn Port) {
+        if self.schedule.current != NOBODY {
+            self.next_turn(port);
+        }
+    }
+
     /// The thread that runs lets the next one of its level run: of the one from which it has
     /// inherited its place, if it has.
     pub fn next_turn(&mut self, port: &dyn Port) {
-        if self.schedule.current == NOBODY {
-            return;
-        }
-        let top = usize::from(self.schedule.top);
-        if let Some(l) = self.ram.levels_mut().get_mut(top) {
-            l.turn += 1;
-        }
+        let top = if has_mutexes::<S>() {
+            self.schedule.top
+        } else {
+            self.schedule.current
+        };
+        self.schedule.turn &= !bit(top.into());
         self.reschedule(port);
     }
 
@@ -249,18 +261,49 @@ impl<S: System> State<'_, S> {
     pub fn reschedule(&mut self, port: &dyn Port) {
         #[cfg(feature = "instrument")]
         self.tell(port);
-        let top = 31u32.wrapping_sub(self.schedule.levels.leading_zeros());
-        let lends = u32::from(self.schedule.lends);
-        let Some(l) = self.ram.levels_mut().get_mut(top as usize) else {
-            return self.switch(NOBODY, port);
-        };
-        let first = l.first();
-        if lends >> first & 1 != 0 {
-            return self.reschedule_lender(port);
+        for level in 0..S::THREADS.len() {
+            let top = if planted!("nv-rtos/lowest-level-first") {
+                level
+            } else {
+                S::THREADS.len() - 1 - level
+            };
+            let ready = self.schedule.ready & self.members(top);
+            if ready == 0 {
+                continue;
+            }
+            if has_mutexes::<S>() && self.schedule.lends & ready != 0 {
+                return self.reschedule_lender(port);
+            }
+            let first = self.begin_turn(top, ready);
+            return self.switch(first, port);
         }
-        l.turn = first;
-        self.schedule.top = top as u8;
-        self.switch(first, port)
+        self.switch(NOBODY, port)
+    }
+
+    /// Of these threads of one level, the first one whose turn is not over, or the first one. They
+    /// are not none.
+    #[inline(always)]
+    fn first(&self, ready: u8) -> u8 {
+        let mut first = ready;
+        if takes_turns::<S>() && self.schedule.turn & ready != 0 {
+            first &= self.schedule.turn;
+        }
+        first.trailing_zeros() as u8
+    }
+
+    /// It is the turn of this one.
+    #[inline(always)]
+    fn begin_turn(&mut self, level: usize, ready: u8) -> u8 {
+        let first = self.first(ready);
+        if takes_turns::<S>() {
+            let members = self.members(level);
+            let later = u8::MAX << (first % 8);
+            self.schedule.turn = self.schedule.turn & !members | later & members;
+        }
+        if has_mutexes::<S>() {
+            self.schedule.top = first;
+        }
+        first
     }
 
     #[inline(always)]
@@ -276,19 +319,14 @@ impl<S: System> State<'_, S> {
     #[inline(never)]
     fn reschedule_lender(&mut self, port: &dyn Port) {
         for top in (0..S::THREADS.len()).rev() {
-            let Some(&(mut left)) = self.ram.levels().get(top) else {
-                continue;
-            };
-            while left.ready != 0 {
-                let first = left.first();
+            let mut left = self.schedule.ready & self.members(top);
+            while left != 0 {
+                let first = self.first(left);
                 if let Some(runs) = self.runs_for(first.into()) {
-                    if let Some(l) = self.ram.levels_mut().get_mut(top) {
-                        l.turn = first;
-                    }
-                    self.schedule.top = top as u8;
+                    self.begin_turn(top, left);
                     return self.switch(runs, port);
                 }
-                left.ready &= !bit(first.into());
+                left &= !bit(first.into());
             }
         }
         self.switch(NOBODY, port)
@@ -339,8 +377,12 @@ impl<S: System> State<'_, S> {
     #[cfg(feature = "instrument")]
     pub fn tell_commit(&mut self, port: &dyn Port) {
         self.tell(port);
-        let level = self.ram.levels().get(usize::from(self.schedule.top));
-        let priority = level.map_or(0, |l| self.priority(l.turn.into()));
+        let top = if has_mutexes::<S>() {
+            self.schedule.top
+        } else {
+            self.schedule.current
+        };
+        let priority = self.priority(top.into());
         port.observe(crate::port::Event::Commit { priority });
     }
 

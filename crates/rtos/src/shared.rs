@@ -94,9 +94,9 @@ impl<'c, T, W: Width> Held<'c, T, W> {
             return;
         };
         let key = sys.kernel.section(|s| {
-            let live = s.control(sys.me).live;
+            let live = s.control(sys.me()).live;
             let holder = s.object(object).map_or(0, |o| o.taken);
-            let holds = live && usize::from(holder) == sys.me + 1;
+            let holds = live && usize::from(holder) == sys.me() + 1;
             let holds = holds || planted!("nv-rtos/key-without-the-lock");
             holds.then(|| cell.key.take()).flatten()
         });

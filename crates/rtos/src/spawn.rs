@@ -27,6 +27,7 @@
 use crate::control::thread_word;
 use crate::error::code;
 use crate::kernel::{Kernel, State, Sys};
+use crate::me::Me;
 use crate::objects::Step;
 use crate::port::Port;
 use crate::ram::{A_BEGIN, A_THREAD, ABORTED, AN_END, FAILED, NOTHING, Operation};
@@ -222,14 +223,14 @@ impl<S: System> State<'_, S> {
 impl<S: System> Sys<'_, '_, S> {
     /// What the step that has spawned this thread gave to it.
     fn argument<A: Plain>(&self) -> Result<A, Error> {
-        let at = argument_at::<S>(self.me);
+        let at = argument_at::<S>(self.me());
         let found = self.kernel.section(|s| s.store.read_slot(at));
         found.ok_or(Error::Aborted(code::DAMAGED))
     }
 
     /// The place is free: waits until a step spawns its next thread. Point 3.
     fn rest(&self, r: Result<(), Error>) {
-        let me = self.me;
+        let me = self.me();
         self.kernel.section(|s| {
             let c = s.control(me);
             (c.ended, c.held) = (Some(r), 0);
@@ -273,7 +274,11 @@ pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
     cells: S::At<'c>,
     mut body: impl FnMut(&mut Thread<'k, 'm, 'c, S, R>, A) -> Result<(), Error>,
 ) {
-    let sys = Sys { kernel, port, me };
+    let sys = Sys {
+        kernel,
+        port,
+        me: Me::new(me),
+    };
     let mut at = MaybeUninit::uninit();
     let opened = place.map(|p| open(sys, p.untyped(), cells, &mut at));
     let Some(Ok(())) = opened else {
@@ -341,7 +346,7 @@ impl<S: System, A: Plain> ThreadId<S, Reserved<A>> {
         until: u64,
         argument: A,
     ) -> Result<bool, pmem_tx::Error> {
-        let claim = |s: &mut State<'_, S>| s.claim_place(sys.me, self.number, &argument);
+        let claim = |s: &mut State<'_, S>| s.claim_place(sys.me(), self.number, &argument);
         Ok(sys.wait(AN_END, until, claim)?.is_some())
     }
 }

@@ -357,23 +357,39 @@ pub(crate) const fn fingerprint<S: System>() -> u64 {
     hash
 }
 
-/// The level of each thread: how many priorities below its own the threads have.
-pub(crate) const fn levels<S: System>() -> [u8; crate::THREADS_MAX] {
-    let mut levels = [0; crate::THREADS_MAX];
+/// The threads of each level, a bit for each. A thread's level is how many priorities below its own
+/// the threads have.
+pub(crate) const fn members<S: System>() -> [u8; crate::THREADS_MAX] {
+    let mut members = [0; crate::THREADS_MAX];
     let mut t = 0;
     while t < S::THREADS.len() {
-        let mut lower = 0;
+        let (mut level, mut lower) = (0, 0);
         while lower < S::THREADS[t].priority {
             let mut other = 0;
             while other < S::THREADS.len() && S::THREADS[other].priority != lower {
                 other += 1;
             }
-            levels[t] += (other < S::THREADS.len()) as u8;
+            level += (other < S::THREADS.len()) as usize;
             lower += 1;
         }
+        members[level] |= 1 << t;
         t += 1;
     }
-    levels
+    members
+}
+
+/// Whether two threads may have one priority.
+#[inline(always)]
+pub(crate) fn takes_turns<S: System>() -> bool {
+    const {
+        let members = members::<S>();
+        let (mut takes, mut level) = (S::CONTROL.change, 0);
+        while level < members.len() {
+            takes |= members[level].count_ones() > 1;
+            level += 1;
+        }
+        takes
+    }
 }
 
 /// The roots of a system's pool. A system whose mutexes have no data shares an empty one.

@@ -3,6 +3,7 @@
 use crate::error::code;
 use crate::kernel::{Kernel, Sys};
 use crate::locks::Locks;
+use crate::me::Me;
 use crate::objects::Mutex;
 use crate::port::Port;
 use crate::shared::{Held, UnitOf};
@@ -60,7 +61,11 @@ pub fn run<'k, 'm, 'c, S: System, R: Persist>(
     let Some(place) = place else {
         return;
     };
-    let sys = Sys { kernel, port, me };
+    let sys = Sys {
+        kernel,
+        port,
+        me: Me::new(me),
+    };
     let mut at = MaybeUninit::uninit();
     let r = open(sys, place.untyped(), cells, &mut at).and_then(|()| {
         // SAFETY: invariant "Roots are types only": the thread is there, and the place's root is

@@ -222,10 +222,13 @@ impl<S: System, G: Exists> Timer<S, G> {
         let sys = step.token();
         let (object, periodic) = (self.at.object, self.timer.periodic);
         sys.kernel.section(|s| {
-            if self.exists.check(s, sys.me).is_err() {
+            if self.exists.check(s, sys.me()).is_err() {
                 return false;
             }
-            let mine = s.control(sys.me).operations().find(|o| o.object == object);
+            let mine = s
+                .control(sys.me())
+                .operations()
+                .find(|o| o.object == object);
             match mine.map(|o| o.plus) {
                 Some(to::START) => true,
                 Some(to::STOP) => false,
@@ -248,8 +251,8 @@ impl<S: System, G: Exists> Timer<S, G> {
     fn note(&self, step: &Step<'_, '_, '_, '_, S>, what: u8) -> Result<(), pmem_tx::Error> {
         let sys = step.token();
         sys.kernel.section(|s| {
-            self.exists.check(s, sys.me)?;
-            s.note_timer(sys.me, self.at.object, |o| o.plus = what)
+            self.exists.check(s, sys.me())?;
+            s.note_timer(sys.me(), self.at.object, |o| o.plus = what)
         })
     }
 }
@@ -306,7 +309,7 @@ impl<S: System> Sys<'_, '_, S> {
         loop {
             let found = self
                 .kernel
-                .section(|s| s.expire_or_block(self.me, self.port))?;
+                .section(|s| s.expire_or_block(self.me(), self.port))?;
             if let Some(found) = found {
                 return Ok(found);
             }

@@ -43,7 +43,7 @@ impl<S: System> ThreadId<S> {
     pub fn wake_from_isr(self, isr: &Isr<'_, '_, S>) {
         let t = self.number();
         isr.kernel.section(|s| {
-            let waits = s.control(t).waits_for == A_WAKE;
+            let waits = s.control(t).waits_for == A_WAKE && !s.is_ready(t);
             if !waits && planted!("nv-rtos/wake-before-the-wait-is-lost") {
                 return;
             }
@@ -98,7 +98,7 @@ fn until<S: System, O>(
             return Ok(Some(found));
         }
         if sys
-            .wait(A_WAKE, time, |s| Ok(s.was_woken(sys.me)))?
+            .wait(A_WAKE, time, |s| Ok(s.was_woken(sys.me())))?
             .is_none()
         {
             // It may have come with the end of the time.
