@@ -526,8 +526,8 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         Some(unsafe { self.region.load(index * M::Unit::BYTES) })
     }
 
-    /// The state of word `index`, if it is settled, as [`recover`](Self::recover) leaves all. `None`
-    /// for any other word, and for an index that there is not.
+    /// The state of word `index`, if it is settled, as [`recover`](Self::recover) leaves all.
+    /// `None` for any other word, and for an index that there is not.
     ///
     /// **Cost**: a load.
     #[inline(always)]

@@ -32,8 +32,8 @@ pub struct Open<'c, M: Model>(Running<'c, M>);
 /// A transaction that lacks only its commit store. It is undone when it is dropped.
 ///
 /// Its context is marked as prepared if its commit takes more than the next number. Otherwise the
-/// context still says that the transaction runs. So if other code gets this value, a [`Watch`] finds
-/// out whether it was forgotten.
+/// context still says that the transaction runs. So if other code gets this value, a [`Watch`]
+/// finds out whether it was forgotten.
 #[doc(hidden)]
 #[must_use = "a transaction without its commit store is undone"]
 pub struct Ready<'c, M: Model> {

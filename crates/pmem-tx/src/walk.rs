@@ -138,7 +138,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     pub fn begin(&mut self, join: bool) -> Result<bool, Component> {
         let core = self.core;
         let heap = core.geo.heap;
-        mapped::scratch(self.marks, heap - core.geo.scratch & !7);
+        mapped::scratch(self.marks, (heap - core.geo.scratch) & !7);
         let (mut written, mut unowned, mut end) = (false, 0, heap);
         // Marks are there for the blocks before this one.
         let mut cleared = heap;

@@ -74,11 +74,10 @@ pub(crate) fn no_join_of<O, M: Model>() -> Option<NoJoinOf<O, M>> {
 }
 
 /// Commits a step together with what `join` stages. `word` prepares the commit word of the number
-/// that it is given; `stored` tells that it is stored.
-/// Returns the number.
+/// that it is given; `stored` tells that it is stored. Returns the number.
 ///
-/// **Errors**: that of a join that did not commit. The step is undone, unless the join has forgotten
-/// its [`Commit`].
+/// **Errors**: that of a join that did not commit. The step is undone, unless the join has
+/// forgotten its [`Commit`].
 #[inline(always)]
 pub(crate) fn commit_joined<M: Model, E: Outlet>(
     open: Open<'_, M>,

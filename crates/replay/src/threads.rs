@@ -578,7 +578,8 @@ where
         };
         // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
         let tables = unsafe {
-            (&raw mut (*at).tables).write(AllTables {
+            let tables = &raw mut (*at).tables;
+            tables.write(AllTables {
                 region,
                 geo,
                 count,
@@ -586,7 +587,7 @@ where
                 replaying: Cell::new(0),
                 numbers: Numbers::NONE,
             });
-            &mut *(&raw mut (*at).tables)
+            &mut *tables
         };
         // SAFETY: invariant "Sole region": the tables are given up with the place.
         let given_up =

@@ -613,8 +613,8 @@ impl<S: System> State<'_, S> {
                 return code::DAMAGED;
             }
             if const { has_timers::<S>() } {
-                let c = self.control(me);
-                if planted!("nv-rtos/single-timer-not-armed") && c.len == 1 {
+                let single = self.control(me).len == 1;
+                if single && planted!("nv-rtos/single-timer-not-armed") {
                     return 0;
                 }
                 self.arm(me, now);

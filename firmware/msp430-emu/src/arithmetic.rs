@@ -1,5 +1,5 @@
-//! The arithmetic that the compiler expects under the names of the MSP430 ABI, as it is in an image,
-//! compared with this machine's.
+//! The arithmetic that the compiler expects under the names of the MSP430 ABI, as it is in an
+//! image, compared with this machine's.
 
 use crate::{Cpu, Image, PC, Random, SP, SR, Stop, Unobserved};
 

@@ -197,8 +197,8 @@ impl Outlet for Silent {
     }
 }
 
-/// In every second life the program is one that sends nothing, over a table that has an outbox. Each
-/// step and turn notes whether it has sent.
+/// In every second life the program is one that sends nothing, over a table that has an outbox.
+/// Each step and turn notes whether it has sent.
 fn a_silent_life<M: Model>(nv: Region<'_, M>, world: &World<'_, Ether>)
 where
     M::Unit: Width,
