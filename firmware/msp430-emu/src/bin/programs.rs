@@ -203,9 +203,10 @@ impl Program {
     /// Whether each stack was long enough: there is something in it that is still as this life
     /// found it.
     fn stacks(&self, node: &Node, seed: u64) -> Result<(), String> {
-        let at = self.image.address("nv_rtos::bare::SLOTS");
-        let at = at.ok_or("no SLOTS in the image")?;
-        let slots = (0..THREADS_MAX as u16).map(|t| node.cpu().word(at + 2 * t));
+        let at = self.image.address("nv_rtos::bare::SWITCH");
+        let at = at.ok_or("no SWITCH in the image")?;
+        // Behind the addresses of two slots, and the slot of `main`.
+        let slots = (3..3 + THREADS_MAX as u16).map(|n| node.cpu().word(at + 2 * n));
         let slots: Vec<u16> = slots.take_while(|s| *s != 0).collect();
         let mut garbage = [0; (RAM.end - RAM.start) as usize];
         Random::new(seed).fill(&mut garbage);
