@@ -325,7 +325,10 @@ impl Msp430 {
         let (kind, pc, address) = match (broken, stop) {
             (Some((kind, address)), _) => (Some(kind), cpu.last(), address),
             (None, Stop::Fault(f)) => match f.kind {
-                emu::FaultKind::Undefined(_) => (Some(FaultKind::Undefined), f.pc, f.pc),
+                // This machine has no multiplier.
+                emu::FaultKind::Undefined(_) | emu::FaultKind::Misused(_) => {
+                    (Some(FaultKind::Undefined), f.pc, f.pc)
+                }
                 emu::FaultKind::NotExecutable => (Some(FaultKind::Fetch), f.pc, f.pc),
             },
             (None, Stop::Off) => (Some(FaultKind::Stopped), cpu.last(), cpu.last()),
