@@ -87,3 +87,23 @@ fn a_state_that_its_object_never_has() {
         assert_eq!(refused, Err(Object(TagError::Damaged { index })));
     }
 }
+
+/// A thread that waits for nothing, at a time behind which there is none, would wait for ever.
+#[test]
+fn a_clock_that_is_at_its_end() {
+    use nv_rtos::OpenError::Damaged;
+    use nv_rtos::nvmem::Superblock;
+    for run in [in_order_32::run as Run, in_order_16::run] {
+        let sound = image(run, 2);
+        // What the port's clock shows: a version of the stored clock, and perhaps something else.
+        let time = 3u64.to_le_bytes();
+        let at = (Superblock::BYTES..512).step_by(2);
+        let shows = at.filter(|at| sound[*at..*at + 8] == time);
+        let refused = shows.filter(|at| {
+            let mut bad = sound.clone();
+            bad[*at..*at + 8].fill(0xff);
+            run(&mut words(&bad), 1, false) == Err(Damaged)
+        });
+        assert_eq!(refused.count(), 1);
+    }
+}

@@ -7,6 +7,10 @@
 #[cfg(target_arch = "msp430")]
 #[path = "../../../crates/rtos/src/msp430fr5994/arithmetic.rs"]
 mod arithmetic;
+// What an image of this board has: its multiplier is the one of `nv-rtos`.
+#[cfg(target_arch = "msp430")]
+#[path = "../../../crates/rtos/src/msp430fr5994/multiply.rs"]
+mod multiply;
 
 use nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn};
 
