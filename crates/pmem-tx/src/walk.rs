@@ -151,25 +151,25 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 cleared += HEAP_BYTES;
             }
         };
-        // Where the running run of free blocks begins, the bytes of its first block, and of all.
-        let (mut free, mut first, mut run) = (heap, 0, 0);
-        let join_run = |free, first, run| {
-            if join && run > first && !planted!("pmem-tx/free-blocks-never-joined") {
-                // SAFETY: invariant "The chain is whole": the header of a free block, behind which
-                // free blocks take the rest of these bytes.
-                unsafe { core.store(free, Block::word(BlockKind::Free, run)) }
+        // Where the running run of free blocks begins, and how many these are.
+        let (mut free, mut run) = (heap, 0);
+        let join_run = |free, run, end| {
+            if join && run > 1 && !planted!("pmem-tx/free-blocks-never-joined") {
+                // SAFETY: invariant "The chain is whole": the header of a free block, whose
+                // successors up to `end` are free.
+                unsafe { core.store(free, Block::word(BlockKind::Free, end - free)) }
             }
         };
         core.for_each_block(|off, b| {
             if b.is(BlockKind::Free) {
                 if run == 0 {
-                    (free, first) = (off, b.bytes());
+                    free = off;
                 }
-                run += b.bytes();
+                run += 1;
                 return Ok(());
             }
-            join_run(free, first, run);
-            (first, run) = (0, 0);
+            join_run(free, run, off);
+            run = 0;
             if b.is(BlockKind::Cell) {
                 // A cell's payload starts with its tag, which takes a granule.
                 if b.bytes() < Core::<M>::UNIT + GRANULE {
@@ -188,7 +188,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             unsafe { p.write(p.read() | if upper { UNOWNED << 4 } else { UNOWNED }) }
             Ok(())
         })?;
-        join_run(free, first, run);
+        join_run(free, run, core.geo.end);
         clear_to(end);
         core.marked.set(end);
         core.unowned.set(unowned);

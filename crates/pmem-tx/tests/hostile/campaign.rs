@@ -234,12 +234,31 @@ fn an_undo_entry_that_reaches_behind_the_region() {
     both(seen);
 }
 
+/// The same image without a free block before the last one, which an open would join with that.
+fn filled() -> Words {
+    let mut m = image(WORDS, false);
+    let mut pool = open(&mut m).expect("the image is sound");
+    let (_, mut b) = pool.contexts();
+    b.tx(|tx, r| {
+        let next = r.get_mut(tx)?.take();
+        let node = Node {
+            v: 8,
+            flag: false,
+            kind: Kind::Empty,
+            next,
+        };
+        *r.get_mut(tx)? = Some(PBox::new(tx, node)?);
+        Ok(())
+    })
+    .expect("it fits");
+    m
+}
+
 /// Each unit as if it were a header of a longer block: if the pool opens, its blocks are exactly
 /// the heap.
 #[test]
 fn no_block_reaches_past_the_end() {
-    for doubt in [false, true] {
-        let original = image(WORDS, doubt);
+    for original in [image(WORDS, false), image(WORDS, true), filled()] {
         let heap = |m: &[MaybeUninit<u64>]| {
             guarded(m, |m| {
                 let a = open(m)?.audit().expect("open has checked everything");
