@@ -144,7 +144,7 @@ pub enum OpenError {
     },
     /// The configuration is not possible; the text says why.
     Config(&'static str),
-    /// Handles lead to more different types than a walk can hold: see
+    /// Handles lead to more different types that may hold handles than a walk can keep: see
     /// [`MAX_TYPES`](crate::MAX_TYPES).
     TooManyTypes,
     /// Something reachable from a root is not valid for its type.

@@ -38,8 +38,8 @@ use core::mem::MaybeUninit;
 use nvmem::persist::{HandleKind, NoHandles, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
 
-/// The number of different types with handles that handles in one pool may lead to. Types without
-/// handles do not count.
+/// How many different types handles in one pool may lead to. A type counts only if it may hold
+/// handles itself.
 pub const MAX_TYPES: usize = 13;
 
 /// No block starts here, or a free one.
@@ -151,7 +151,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 cleared += HEAP_BYTES;
             }
         };
-        // Where the running run of free blocks begins, and how many these are.
+        // Where the current run of free blocks begins, and how many these are.
         let (mut free, mut run) = (heap, 0);
         let join_run = |free, run, end| {
             if join && run > 1 && !planted!("pmem-tx/free-blocks-never-joined") {

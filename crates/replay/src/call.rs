@@ -121,7 +121,7 @@ impl<M: Model, K> Step<'_, '_, M, K> {
         self.queued(self.queue.send_bytes(self.table, port, bytes))
     }
 
-    /// If there was no room, the step fails, whatever its body returns.
+    /// An error makes the step fail, even if its body ignores the error and returns `Ok`.
     #[inline(always)]
     fn queued(&self, r: Result<(), pmem_tx::Error>) -> Result<(), pmem_tx::Error> {
         if r.is_err() && !planted!("nv-replay/full-outbox-not-told") {

@@ -446,8 +446,8 @@ fn an_outputs_error_cannot_be_swallowed() {
     assert_eq!(sent::<Buffered32>(program), want);
 }
 
-/// A program whose environment says that it sends nothing: a step that sends fails, also in a turn,
-/// whether the table has an outbox or not, and whatever its body returns.
+/// A program whose environment says that it sends nothing. A step that sends fails, also in a turn,
+/// with an outbox and without, and even if its body ignores the error and returns `Ok`.
 #[test]
 fn a_silent_program_sends() {
     struct Silent;

@@ -70,8 +70,8 @@ pub(crate) struct State<'m, S: System> {
 /// There is more to do for an operation than is done for most.
 const MORE: u16 = 0x100;
 
-/// No clock comes so far. Behind it deadlines would be no times, and a thread that waits for one of
-/// them would wait for ever.
+/// The largest time that an open accepts: no clock runs so long. At `u64::MAX`, which stands for no
+/// deadline, even a timeout of 0 ticks would never end.
 const TIME_MAX: u64 = u64::MAX / 2;
 
 /// How the work before a commit store ended: one of these, or the code of the error of a step that

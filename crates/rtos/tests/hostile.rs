@@ -88,7 +88,7 @@ fn a_state_that_its_object_never_has() {
     }
 }
 
-/// A thread that waits for nothing, at a time behind which there is none, would wait for ever.
+/// At the largest time even a timeout of 0 ticks would never end: such a clock is refused.
 #[test]
 fn a_clock_that_is_at_its_end() {
     use nv_rtos::OpenError::Damaged;
