@@ -183,7 +183,11 @@ impl Step {
         let said = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
         match status {
             Some(s) if s.success() => Ok(said),
-            Some(s) => bail!("{shown}\n{}\n({s})", tail(&said, 120)),
+            Some(s) => bail!(
+                "{shown}\n{}\n({s})\n{}",
+                tail(&said, 120),
+                complaints(&said).join("\n")
+            ),
             None => bail!(
                 "{shown}\n{}\n(stopped: the time given to this part is over)",
                 tail(&said, 40)
@@ -227,6 +231,26 @@ pub fn tail(s: &str, n: usize) -> String {
     lines[lines.len().saturating_sub(n)..].join("\n")
 }
 
+/// The most lines of [`complaints`].
+const COMPLAINTS: usize = 24;
+
+/// The lines that say what failed, wherever they stand: errors, failed tests, and panics with their
+/// messages. At most the last [`COMPLAINTS`].
+fn complaints(said: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut lines = said.lines().peekable();
+    while let Some(line) = lines.next() {
+        let failed = line.starts_with("test ") && line.ends_with("FAILED");
+        if failed || line.starts_with("error") {
+            found.push(line);
+        } else if line.contains("panicked at") {
+            found.push(line);
+            found.extend(lines.next_if(|message| !message.is_empty()));
+        }
+    }
+    found.split_off(found.len().saturating_sub(COMPLAINTS))
+}
+
 /// How many tests passed, by the summary lines of `cargo test` in `said`.
 pub fn passed(said: &str) -> u64 {
     said.lines()
@@ -243,7 +267,8 @@ pub fn passed(said: &str) -> u64 {
 /// How a step ended.
 enum End {
     Passed,
-    Failed,
+    /// The end of what it said.
+    Failed(String),
     /// Why.
     Skipped(String),
 }
@@ -364,14 +389,18 @@ impl Run {
         let (word, remark, end) = match result {
             Ok(Outcome::Passed(r)) => ("ok", r, End::Passed),
             Ok(Outcome::Skipped(r)) => ("SKIPPED", r.clone(), End::Skipped(r)),
-            Err(e) => ("FAILED", format!("\n{e:#}\n"), End::Failed),
+            Err(e) => {
+                let why = format!("{e:#}");
+                let end = tail(&why, COMPLAINTS + 1);
+                ("FAILED", format!("\n{why}\n"), End::Failed(end))
+            }
         };
         self.bars
             .suspend(|| println!("{word:>7}  {seconds:7.1} s  {name}  {remark}"));
         end
     }
 
-    /// Prints what failed and what was skipped.
+    /// Prints what failed, why, and what was skipped.
     ///
     /// **Errors**: something failed, nothing ran, or a step was skipped while `CI=true`.
     pub fn finish(self) -> Result<()> {
@@ -381,7 +410,10 @@ impl Run {
         for (name, end) in &self.steps {
             match end {
                 End::Passed => passed += 1,
-                End::Failed => failed.push(name.as_str()),
+                End::Failed(why) => {
+                    failed.push(name.as_str());
+                    println!("\n{name} failed:\n{why}");
+                }
                 End::Skipped(why) => skipped.push((name, why)),
             }
         }
@@ -404,5 +436,25 @@ impl Run {
             bail!("parts were skipped, which is a failure when CI=true");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_found() {
+        let said = "test a ... ok\n\
+                    test b ... FAILED\n\
+                    thread 'b' panicked at tests/b.rs:7:9:\n\
+                    2 of 3 cuts\n\
+                    note: more\n\
+                    error: 1 target failed";
+        let found = complaints(said);
+        let all: Vec<_> = said.lines().collect();
+        assert_eq!(found, [all[1], all[2], all[3], all[5]]);
+        let many = "error\n".repeat(3 * COMPLAINTS);
+        assert_eq!(complaints(&many).len(), COMPLAINTS);
     }
 }

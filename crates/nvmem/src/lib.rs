@@ -11,6 +11,7 @@ extern crate self as nvmem;
 pub mod __derived;
 #[cfg(feature = "embedded-storage")]
 pub mod adapter;
+mod area;
 // Its files are those of `blocking`; its functions are `async` by a macro.
 #[allow(clippy::duplicate_mod, clippy::manual_async_fn)]
 pub mod asynch;
@@ -50,6 +51,7 @@ mod versions;
 
 #[cfg(feature = "postcard")]
 pub use self::postcard::Postcard;
+pub use area::{Area, AreaLength};
 pub use bounded::{CapacityError, List, Text};
 pub use describe::fingerprint;
 pub use device::Medium;

@@ -160,6 +160,18 @@ impl<'m, M: Model> Region<'m, M> {
     #[inline]
     pub fn write_value<T: Plain>(&mut self, at: usize, value: &T) -> Result<(), Misuse> {
         self.check_value::<T>(at)?;
+        // SAFETY: invariant "Inside the region": it was checked, and nothing is lent.
+        unsafe { self.write_inside(at, value) }
+        Ok(())
+    }
+
+    /// The same without checks.
+    ///
+    /// # Safety
+    /// `at` is a multiple of the unit, and the units of a `T` behind it are inside; nothing of them
+    /// is lent.
+    #[inline(always)]
+    pub(crate) unsafe fn write_inside<T: Plain>(&mut self, at: usize, value: &T) {
         let mut copy = MaybeUninit::<T>::uninit();
         // SAFETY: invariants "Plain is plain" and "Padding is not read": a bit copy of a value
         // without handles or drop glue; only its bytes are read, after its padding is cleared.
@@ -167,20 +179,26 @@ impl<'m, M: Model> Region<'m, M> {
             ptr::copy_nonoverlapping(value, copy.as_mut_ptr(), 1);
             T::clear_padding(copy.as_mut_ptr().cast());
         }
-        let mut done = 0;
-        while done < size_of::<T>() {
-            let n = M::Unit::BYTES.min(size_of::<T>() - done);
+        // By lengths that are constants: one instruction copies a unit.
+        let (whole, rest) = const { units::<T, M>() };
+        let put = |at_value: usize, n: usize| {
             let mut unit = [0; 4];
-            // SAFETY: invariant "Inside the region": `n` bytes of the copy, from `done` on; a unit
-            // inside, as was checked, and nothing is lent.
+            // SAFETY: invariant "Inside the region": `n` bytes of the copy; a unit inside, by the
+            // contract.
             unsafe {
-                let from = copy.as_ptr().cast::<u8>().add(done);
+                let from = copy.as_ptr().cast::<u8>().add(at_value);
                 ptr::copy_nonoverlapping(from, unit_part::<M>(&mut unit), n);
-                self.store(at + done, u32::from_ne_bytes(unit));
+                self.store(at + at_value, u32::from_ne_bytes(unit));
             }
-            done += n;
+        };
+        let mut done = 0;
+        while done < whole {
+            put(done, M::Unit::BYTES);
+            done += M::Unit::BYTES;
         }
-        Ok(())
+        if rest > 0 {
+            put(whole, rest);
+        }
     }
 
     /// Loads what [`write_value`](Self::write_value) has stored. `None` if there is no such place,
@@ -188,18 +206,34 @@ impl<'m, M: Model> Region<'m, M> {
     #[inline]
     pub fn read_value<T: Plain>(&self, at: usize) -> Option<T> {
         self.check_value::<T>(at).ok()?;
+        // SAFETY: invariant "Inside the region": it was checked, and the region holds no values.
+        unsafe { self.read_inside(at) }
+    }
+
+    /// The same without checks.
+    ///
+    /// # Safety
+    /// `at` is a multiple of the unit, and the units of a `T` behind it are inside; they are
+    /// initialised, and nothing of them is lent.
+    #[inline(always)]
+    pub(crate) unsafe fn read_inside<T: Plain>(&self, at: usize) -> Option<T> {
         let mut copy = MaybeUninit::<T>::uninit();
-        let mut done = 0;
-        while done < size_of::<T>() {
-            let n = M::Unit::BYTES.min(size_of::<T>() - done);
-            // SAFETY: invariants "Inside the region" and "Padding is not read", as above; the
-            // region holds bytes, not values.
+        let (whole, rest) = const { units::<T, M>() };
+        let mut get = |at_value: usize, n: usize| {
+            // SAFETY: invariants "Inside the region" and "Padding is not read": by the contract.
             unsafe {
-                let mut unit = self.load(at + done).to_ne_bytes();
-                let to = copy.as_mut_ptr().cast::<u8>().add(done);
+                let mut unit = self.load(at + at_value).to_ne_bytes();
+                let to = copy.as_mut_ptr().cast::<u8>().add(at_value);
                 ptr::copy_nonoverlapping(unit_part::<M>(&mut unit), to, n);
             }
-            done += n;
+        };
+        let mut done = 0;
+        while done < whole {
+            get(done, M::Unit::BYTES);
+            done += M::Unit::BYTES;
+        }
+        if rest > 0 {
+            get(whole, rest);
         }
         // SAFETY: invariant "Checked before it is a value": initialised above, in an aligned place.
         unsafe {
@@ -210,12 +244,11 @@ impl<'m, M: Model> Region<'m, M> {
 
     #[inline]
     fn check_value<T>(&self, at: usize) -> Result<(), Misuse> {
-        let len = const { size_of::<T>().next_multiple_of(M::Unit::BYTES) };
         if !at.is_multiple_of(M::Unit::BYTES) {
             Err(Misuse::Misaligned)
         } else if self.holds_values() {
             Err(Misuse::HoldsValues)
-        } else if self.len().checked_sub(len).is_none_or(|most| at > most) {
+        } else if !fits::<T, M>(at, self.len()) {
             Err(Misuse::OutOfRange)
         } else {
             Ok(())
@@ -294,6 +327,19 @@ impl<'m, M: Model> Region<'m, M> {
         // SAFETY: invariant "Inside the region", by the contract.
         unsafe { mapped::store(self.base().add(off).cast::<M::Unit>(), M::Unit::truncate(v)) }
     }
+}
+
+/// Whether the units of a `T` at byte `at` lie in `len` bytes.
+#[inline(always)]
+pub(crate) fn fits<T, M: Model>(at: usize, len: usize) -> bool {
+    let bytes = const { size_of::<T>().next_multiple_of(M::Unit::BYTES) };
+    len.checked_sub(bytes).is_some_and(|last| at <= last)
+}
+
+/// The bytes of a `T` that are whole units, and those behind them.
+const fn units<T, M: Model>() -> (usize, usize) {
+    let rest = size_of::<T>() % M::Unit::BYTES;
+    (size_of::<T>() - rest, rest)
 }
 
 /// The bytes of a unit in the word that holds it.

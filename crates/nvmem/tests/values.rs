@@ -1,7 +1,9 @@
 //! A region that held typed values is read as bytes only after it was cleared.
 
 use nvmem::device::{Medium, Misuse};
-use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region, RegionError};
+use nvmem::{
+    Area, AreaLength, Buffered32, InOrder16, InOrder32, Model, Persist, Region, RegionError,
+};
 use std::mem::MaybeUninit;
 
 fn values_are_no_bytes<M: Model>() {
@@ -82,6 +84,48 @@ fn a_value_comes_back<M: Model>() {
     region.mark_values();
     assert_eq!(region.write_value(4, &reading), Err(Misuse::HoldsValues));
     assert_eq!(region.read_value::<[u8; 8]>(4), None);
+}
+
+/// 12 bytes, so that the last 4 of a region of 16 are outside.
+struct Twelve;
+impl AreaLength for Twelve {
+    const BYTES: usize = 12;
+}
+
+/// An area refuses what its region would, and what lies behind its own length.
+fn an_area_ends_where_it_says<M: Model>() {
+    let mut words = [MaybeUninit::new(u64::MAX); 2];
+    let mut area = Area::<M, Twelve>::new(Region::new(&mut words)).unwrap();
+    let reading = Reading {
+        valid: true,
+        n: 7,
+        tail: [1, 2, 3],
+    };
+    area.write_value(4, &reading).unwrap();
+    assert_eq!(area.read_value(4), Some(reading));
+    assert_eq!(area.read_value::<[u8; 4]>(0), Some([0xff; 4]));
+    assert_eq!(area.read_value::<bool>(0), None);
+    let far = usize::MAX & !7;
+    for (at, wrong) in [
+        (1, Misuse::Misaligned),
+        (8, Misuse::OutOfRange),
+        (12, Misuse::OutOfRange),
+        (far, Misuse::OutOfRange),
+    ] {
+        assert_eq!(area.write_value(at, &reading), Err(wrong), "{at}");
+        assert_eq!(area.read_value::<Reading>(at), None, "{at}");
+    }
+    assert_eq!(area.write_value(0, &[0u8; 13]), Err(Misuse::OutOfRange));
+    assert!(Area::<M, Twelve>::new(Region::new(&mut words[..1])).is_none());
+    let mut region = Region::new(&mut words);
+    region.mark_values();
+    assert!(Area::<M, Twelve>::new(region).is_none());
+}
+
+#[test]
+fn areas_end_where_they_say() {
+    an_area_ends_where_it_says::<InOrder32>();
+    an_area_ends_where_it_says::<InOrder16>();
 }
 
 #[test]

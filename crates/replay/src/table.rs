@@ -423,7 +423,17 @@ impl<'t, M: Model> UnitWriter<'t, M> {
     /// Writes bytes.
     #[inline(never)]
     pub fn bytes(&mut self, b: &[u8]) {
-        for b in b {
+        let mut rest = b;
+        // Most results are whole units.
+        while self.n == 0
+            && let Some((whole, behind)) = rest.split_at_checked(Table::<M>::UNIT)
+        {
+            let mut unit = [0; 4];
+            unit[..whole.len()].copy_from_slice(whole);
+            self.word(native(unit, Table::<M>::UNIT));
+            rest = behind;
+        }
+        for b in rest {
             let top = 8 * (Table::<M>::UNIT - 1);
             self.unit = self.unit >> 8 | u32::from(*b) << top;
             self.n += 1;

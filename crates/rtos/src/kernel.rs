@@ -124,6 +124,12 @@ const fn kinds<S: System>(kind: Kind) -> usize {
     n
 }
 
+/// Whether an operation may need more than what is done for most: flags that are set again, and
+/// changed threads.
+const fn has_more<S: System>() -> bool {
+    kinds::<S>(Kind::Events) > 0 || S::CONTROL.change
+}
+
 /// Whether a system has mutexes.
 #[inline(always)]
 pub(crate) fn has_mutexes<S: System>() -> bool {
@@ -688,7 +694,8 @@ impl<S: System> State<'_, S> {
     /// What follows from a step's operations, when those who waited for its objects were found.
     #[inline(always)]
     fn follow(&mut self, t: usize, len: u8, number: u32, found: u16) -> Staged {
-        let mut woke = found & MORE != 0 && self.apply_rest(t, len.into(), number);
+        let more = const { has_more::<S>() } && found & MORE != 0;
+        let mut woke = more && self.apply_rest(t, len.into(), number);
         let waiters = found as u8;
         if waiters != 0 {
             woke |= self.wake_now(waiters);
@@ -1283,7 +1290,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     /// wait for a thread that waits for what it does next.
     fn go_live(&self) -> Result<(), pmem_tx::Error> {
         let mut next = 0;
-        loop {
+        while has_mutexes::<S>() {
             let object = self.kernel.section(|s| s.has_ended(self.me(), next));
             let Some((object, ended)) = object else {
                 break;

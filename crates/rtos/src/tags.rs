@@ -12,7 +12,7 @@ use crate::system::System;
 use core::marker::PhantomData;
 use nv_replay::nvmem::persist::Plain;
 use nv_replay::nvmem::tagged::{Cells, Fixed, FixedWidths, Stamp, TagError, Widths, Words};
-use nv_replay::nvmem::{Model, Region, mapped};
+use nv_replay::nvmem::{Area, AreaLength, Model, Region, mapped};
 
 /// The most bytes of a message.
 pub(crate) const MESSAGE_MAX: usize = 64;
@@ -24,7 +24,7 @@ pub(crate) struct Store<'m, S: System> {
     /// ... and elsewhere these. There are none of the others.
     cells: Cells<'m, S::Model, u16, Fixed<Versions<S>>>,
     clock: Cells<'m, S::Model, [u32; 2], Fixed<Clock>>,
-    slots: Region<'m, S::Model>,
+    slots: Area<'m, S::Model, Slots<S>>,
 }
 
 /// The widths of the clock's word.
@@ -57,6 +57,12 @@ impl<S: System> FixedWidths for Versions<S> {
         state: 1,
         ..Mine::<S>::WIDTHS
     };
+}
+
+/// The bytes of all slots.
+struct Slots<S>(PhantomData<S>);
+impl<S: System> AreaLength for Slots<S> {
+    const BYTES: usize = S::END.slots as usize;
 }
 
 /// Whether two states fit into a unit.
@@ -129,7 +135,7 @@ impl<'m, S: System> Store<'m, S> {
             words: Words::format(words, n, Fixed::NEW).map_err(failed)?,
             cells: Cells::format(cells, m, Fixed::NEW, 0).map_err(failed)?,
             clock: Cells::format(clock, 1, Fixed::NEW, [0; 2]).map_err(failed)?,
-            slots,
+            slots: Area::new(slots).ok_or(OpenError::TooSmall)?,
         })
     }
 
@@ -142,7 +148,7 @@ impl<'m, S: System> Store<'m, S> {
             words: Words::recover(words, n, Fixed::NEW, last).map_err(failed)?,
             cells: Cells::recover(cells, m, Fixed::NEW, last).map_err(failed)?,
             clock: Cells::recover(clock, 1, Fixed::NEW, |_| Some(0)).map_err(failed)?,
-            slots,
+            slots: Area::new(slots).ok_or(OpenError::TooSmall)?,
         })
     }
 
@@ -195,7 +201,10 @@ impl<'m, S: System> Store<'m, S> {
 
     /// The stored time.
     pub fn time(&self) -> Result<u64, TagError> {
-        let [low, high] = self.clock.get(0, |_| Some(0))?;
+        let [low, high] = self
+            .clock
+            .settled(0)
+            .ok_or(TagError::Damaged { index: 0 })?;
         Ok(u64::from(high) << 32 | u64::from(low))
     }
 
@@ -210,7 +219,7 @@ impl<'m, S: System> Store<'m, S> {
     /// Writes a message into a slot that no committed word calls full.
     #[inline]
     pub fn write_slot<T: Plain>(&mut self, at: u32, message: &T) {
-        // Inside: the system's layout has counted it. The region holds bytes only.
+        // Inside: the system's layout has counted it.
         let _ = self.slots.write_value(at as usize, message);
     }
 
