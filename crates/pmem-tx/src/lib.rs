@@ -26,7 +26,7 @@ pub use nvmem::cross::{Arg, Ret, Share};
 pub use pool::{Contexts, ContextsOf, Pool, Roots};
 pub use ptr::{PBox, Ptr, Width};
 #[doc(hidden)]
-pub use resolved::{Open, Ready, Watch};
+pub use resolved::{Open, Ready, RootPlace, Watch};
 pub use shared::{Shared, SharedRoots, Sharing};
 pub use tx::{FieldLender, FieldSlot, Root, Tx};
 pub use walk::{Audit, MAX_TYPES};

@@ -41,6 +41,17 @@ pub struct Ready<'c, M: Model> {
     seq: usize,
 }
 
+/// Where a context's root is.
+#[doc(hidden)]
+pub struct RootPlace<M: Model<Unit: Width>>(<M::Unit as Width>::Off);
+impl<M: Model<Unit: Width>> Clone for RootPlace<M> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M: Model<Unit: Width>> Copy for RootPlace<M> {}
+
 impl<'c, R: Persist, M: Model> Context<'c, R, M>
 where
     M::Unit: Width,
@@ -109,8 +120,9 @@ where
         F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<(), Error>,
     {
         // SAFETY: used in this transaction only.
-        let tx = unsafe { self.token() };
-        self.run_with(&tx, |root| body(&tx, root))
+        let (tx, at) = unsafe { (self.token(), self.root_place()) };
+        let at = at.inspect_err(|_| tx.ask_before_commit())?;
+        self.run_with(&tx, at, |root| body(&tx, root))
     }
 
     /// The token of the transactions that [`Context::start`] and [`Context::start_next`] begin, for
@@ -125,12 +137,25 @@ where
         Tx::new(self.core, self.others, self.s, true)
     }
 
-    /// [`Context::run_started`] with this context's [token](Context::token).
+    /// Where the root is, for [`Context::run_with`]: in one place while the pool is open.
+    ///
+    /// **Errors**: there is none, so the medium has changed since the open. No transaction may run.
+    ///
+    /// # Safety
+    /// It is used with this context only.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn root_place(&self) -> Result<RootPlace<M>, Error> {
+        Ok(RootPlace(self.root()?))
+    }
+
+    /// [`Context::run_started`] with this context's [token](Context::token) and
+    /// [root](Context::root_place).
     ///
     /// **Cost** and **Errors**: as there.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn run_with<F>(&mut self, tx: &Tx<'c, M>, body: F) -> Result<(), Error>
+    pub fn run_with<F>(&mut self, tx: &Tx<'c, M>, at: RootPlace<M>, body: F) -> Result<(), Error>
     where
         F: FnOnce(&mut Root<'c, R::At<'c>, M::Unit>) -> Result<(), Error>,
     {
@@ -139,7 +164,7 @@ where
             core: self.core,
             s: self.s,
         };
-        let r = self.root().and_then(|at| body(&mut Root::new(at)));
+        let r = body(&mut Root::new(at.0));
         if r.is_err() {
             tx.ask_before_commit();
         }

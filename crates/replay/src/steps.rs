@@ -266,6 +266,8 @@ where
             return Err(Error::WrongPool);
         }
         let rt = &mut *inside.rt;
+        // SAFETY: used with this runtime's context only.
+        let root = unsafe { rt.pool.context().root_place()? };
         rt.pool.context().start()?;
         let mut turns = Turns::of::<M>(&l);
         loop {
@@ -286,7 +288,7 @@ where
             let committed = loop {
                 let i = start.wrapping_add(turns.iteration);
                 partner.begin();
-                let done = context.run_with(&tx, |root| {
+                let done = context.run_with(&tx, root, |root| {
                     // SAFETY: invariant "Sole owner": no handle is given away, and the transaction
                     // of the last turn has ended (`Repeat`).
                     body(&step, root, i, unsafe { args.enter() })

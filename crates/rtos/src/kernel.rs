@@ -26,7 +26,7 @@ use crate::locks::asks_for_holders;
 use crate::me::Me;
 use crate::places::has_places;
 use crate::port::{Port, Runs};
-use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, Slot};
+use crate::ram::{A_THREAD, AN_END, Memory, NO_SLOT, NOTHING, Object, Operation, READS, Slot};
 use crate::schedule::Schedule;
 use crate::section::InSection;
 use crate::system::{Kind, ObjectSpec, System, fingerprint};
@@ -167,11 +167,11 @@ impl<S: System> State<'_, S> {
         f: impl FnOnce(&mut Operation),
     ) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
-        if c.len == 0 {
+        if c.len() == 0 {
             let mut first = Operation::new(object, 0, 0);
             f(&mut first);
             c.operations[0] = first;
-            c.len = 1;
+            c.done += 1;
             return Ok(());
         }
         f(c.find(object).ok_or(abort(code::TOO_MANY))?);
@@ -188,11 +188,11 @@ impl<S: System> State<'_, S> {
         minus: u8,
     ) -> Result<(), pmem_tx::Error> {
         let c = self.control(t);
-        let len = c.len;
-        let o = c.operations.get_mut(usize::from(len));
+        let len = usize::from(c.len());
+        let o = c.operations.get_mut(len);
         let o = o.ok_or(abort(code::TOO_MANY))?;
         (o.object, o.plus, o.minus) = (object, plus, minus);
-        c.len = len + 1;
+        c.done += 1;
         Ok(())
     }
 
@@ -556,7 +556,7 @@ impl<S: System> State<'_, S> {
     #[inline(always)]
     fn stages_nothing(&mut self, t: usize) -> bool {
         let c = self.control(t);
-        let nothing = c.len == 0 && c.numbers > 1 && !c.reads;
+        let nothing = c.done == 0 && c.numbers > 1;
         c.numbers -= u16::from(nothing);
         nothing
     }
@@ -566,12 +566,12 @@ impl<S: System> State<'_, S> {
     #[inline(never)]
     fn stage(&mut self, sys: &Sys<'_, '_, S>, number: u32) -> Staged {
         let c = self.control(sys.me());
-        if const { prepares_always::<S>() } || c.numbers <= 1 || c.reads {
+        if const { prepares_always::<S>() } || c.numbers <= 1 || c.reads() {
             let code = self.prepare(sys);
             if code != 0 {
                 return Staged(code);
             }
-            if self.control(sys.me()).len == 0 {
+            if self.control(sys.me()).done == 0 {
                 return Staged::QUIET;
             }
         } else {
@@ -581,8 +581,8 @@ impl<S: System> State<'_, S> {
         // refused step gives up what it has claimed.
         let found = self.apply(sys.me, 0, number);
         let c = self.control(sys.me());
-        if c.len == 1 && found == 0 {
-            c.len = 0;
+        if c.done == 1 && found == 0 {
+            c.done = 0;
             return Staged::QUIET;
         }
         self.stage_others(sys.me, number, found)
@@ -591,7 +591,7 @@ impl<S: System> State<'_, S> {
     /// Does the operations of a step behind the first one, and what follows from all of them.
     #[inline(never)]
     fn stage_others(&mut self, me: Me<S>, number: u32, found: u16) -> Staged {
-        let len = core::mem::take(&mut self.control(me.get()).len);
+        let len = core::mem::take(&mut self.control(me.get()).done) as u8;
         let mut found = found;
         for i in 1..usize::from(len) {
             found |= self.apply_next(me, i, number);
@@ -615,15 +615,15 @@ impl<S: System> State<'_, S> {
             return code::DAMAGED;
         }
         let c = self.control(me);
-        if c.reads {
-            c.reads = false;
+        if c.reads() {
+            c.done &= !READS;
             let now = self.now(sys.port);
             // It is not before the time that the step has read.
             if self.reach(now).is_err() {
                 return code::DAMAGED;
             }
             if const { has_timers::<S>() } {
-                let single = self.control(me).len == 1;
+                let single = self.control(me).len() == 1;
                 if single && planted!("nv-rtos/single-timer-not-armed") {
                     return 0;
                 }
@@ -737,8 +737,7 @@ impl<S: System> State<'_, S> {
     /// The claims of a thread's step end. Whether that has woken a thread.
     pub fn give_up(&mut self, t: usize) -> bool {
         let c = self.control(t);
-        c.reads = false;
-        let len = usize::from(core::mem::take(&mut c.len));
+        let len = usize::from(core::mem::take(&mut c.done) as u8);
         let mut woke = false;
         for i in 0..len {
             let Some(&o) = self.control(t).operations.get(i) else {
@@ -1213,7 +1212,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     pub(crate) fn now_in_step(&self) -> u64 {
         self.kernel.section(|s| {
             let now = s.now(self.port);
-            s.control(self.me()).reads = true;
+            s.control(self.me()).done |= READS;
             now
         })
     }

@@ -371,7 +371,7 @@ impl<S: System> State<'_, S> {
     /// A step commits: who waits for an object that it deletes waits for the word of its place,
     /// just before that changes.
     pub fn gather_waiters(&mut self, me: usize) {
-        for i in 0..usize::from(self.control(me).len) {
+        for i in 0..usize::from(self.control(me).len()) {
             let object = self
                 .control(me)
                 .operations

@@ -94,6 +94,9 @@ pub struct Slot {
     pub next: u8,
 }
 
+/// Of what a step has done: it has read the time.
+pub const READS: u16 = 0x100;
+
 /// A thread, as the kernel sees it.
 #[derive(Clone, Copy)]
 pub struct Control {
@@ -102,10 +105,9 @@ pub struct Control {
     pub level: u8,
     /// It has passed its records.
     pub live: bool,
-    /// The running step has read the time.
-    pub reads: bool,
-    /// How many operations.
-    pub len: u8,
+    /// What the running step has done so far: how many operations, and [`READS`]. One comparison
+    /// tells a step that has done nothing.
+    pub done: u16,
     /// How many locks it has, of one mutex maybe several; in a replay it has come to them, and
     /// locks them when it is live.
     pub held: u8,
@@ -139,15 +141,27 @@ impl Control {
         (self.ended, self.waits_for) = (None, NOTHING);
     }
 
+    /// How many operations the running step has.
+    #[inline(always)]
+    pub fn len(&self) -> u8 {
+        self.done as u8
+    }
+    /// Whether the running step has read the time.
+    #[inline(always)]
+    pub fn reads(&self) -> bool {
+        self.done >= READS
+    }
+
     /// The operations of the running step.
     pub fn operations(&mut self) -> impl Iterator<Item = &mut Operation> {
-        self.operations.iter_mut().take(self.len.into())
+        let len = self.len();
+        self.operations.iter_mut().take(len.into())
     }
     /// The operation on an object: the one that the step has, or a new one, if there is room.
     #[cold]
     #[inline(never)]
     pub fn find(&mut self, object: u8) -> Option<&mut Operation> {
-        let len = self.len.into();
+        let len = self.len().into();
         let mut at = self.operations().position(|o| o.object == object);
         if planted!("nv-rtos/operations-not-merged") {
             at = None;
@@ -155,7 +169,7 @@ impl Control {
         let o = self.operations.get_mut(at.unwrap_or(len))?;
         if at.is_none() {
             *o = Operation::new(object, 0, 0);
-            self.len += 1;
+            self.done += 1;
         }
         Some(o)
     }
@@ -227,8 +241,7 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
         threads: [Control {
             level: 0,
             live: false,
-            reads: false,
-            len: 0,
+            done: 0,
             held: 0,
             waits_for: 0,
             used: 0,

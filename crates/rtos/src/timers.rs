@@ -30,7 +30,7 @@ use crate::kernel::{Isr, State, Sys, abort};
 use crate::objects::Step;
 use crate::places::{Always, Exists, has_places};
 use crate::port::Port;
-use crate::ram::{Memory, NOTHING, Object, Operation};
+use crate::ram::{Memory, NOTHING, Object, Operation, READS};
 use crate::system::{Kind, Layout, ObjectSpec, System};
 use core::marker::PhantomData;
 use nv_replay::nvmem::planted;
@@ -362,7 +362,7 @@ impl<S: System> State<'_, S> {
     ) -> Result<(), pmem_tx::Error> {
         self.operate(t, object, f)?;
         // The commit needs the time.
-        self.control(t).reads = true;
+        self.control(t).done |= READS;
         Ok(())
     }
 
