@@ -188,6 +188,7 @@ impl<M: Model> Drop for Savepoint<'_, '_, M> {
 
 /// The root object. There is one value per transaction and no constructor, so it cannot be swapped
 /// with another.
+#[repr(transparent)]
 pub struct Root<'p, R, W: Width = u32>(pub(crate) PBox<'p, R, W>);
 
 impl<'p, R: Persist, W: Width> Root<'p, R, W> {

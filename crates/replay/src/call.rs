@@ -671,7 +671,7 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, pmem_tx::Error>,
-        J: for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
+        J: for<'c> FnMut(Commit<'c, M>) -> Result<Committed<'c>, Error>,
     {
         let shape = const { &CallSignature::<A, O, M>::SHAPE };
         let header = Table::<M>::header(shape.header, job.id);
@@ -705,7 +705,7 @@ where
             }
             r = match join {
                 None => self.untyped().commit(end, header),
-                Some(join) => self.commit_joined(end, header, join),
+                Some(mut join) => self.untyped().commit_joined(end, header, &mut join),
             };
         }
         r.or_else(|e| self.untyped().not_executed(job.id, shape, e))
@@ -740,15 +740,15 @@ where
         self.recorded(at, seq)
     }
 
-    /// [`Replay::commit`] with a join.
+    /// [`Replay::commit`] with a join. In a program once, whatever its joins do.
     ///
     /// **Errors**: that of the step or of the join. The step is undone.
-    #[inline(always)]
+    #[inline(never)]
     fn commit_joined(
         &mut self,
         end: usize,
         header: u32,
-        join: impl for<'c> FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
+        join: &mut dyn for<'c> FnMut(Commit<'c, M>) -> Result<Committed<'c>, Error>,
     ) -> Result<(), Error> {
         let at = self.cursor.at;
         let table = &self.table;

@@ -234,10 +234,29 @@ where
     M::Unit: Width,
 {
     /// Runs the loop with this call hash. `partner` takes part in the commits.
-    ///
-    /// Only this depends on the body; what it calls is in a program once, except for a join.
-    #[inline]
+    #[inline(always)]
     fn step_loop<A: Repeat, T: Partner<M>>(
+        &mut self,
+        call: u32,
+        range: Range<u32>,
+        args: A,
+        partner: T,
+        body: TurnBody<R, M, A, T::Token>,
+    ) -> Result<(), Error> {
+        // SAFETY: invariant "Roots are types only": the untyped runtime calls it with this root. A
+        // root is an offset, whatever its type, and a reference is passed in one way, too.
+        let body = unsafe {
+            core::mem::transmute::<
+                TurnBody<R, M, A, T::Token>,
+                TurnBody<P::AnyRoot, M, A, T::Token>,
+            >(body)
+        };
+        self.untyped().run_turns(call, range, args, partner, body)
+    }
+
+    /// The same for roots of all types: a program has it once for all its threads.
+    #[inline]
+    fn run_turns<A: Repeat, T: Partner<M>>(
         &mut self,
         call: u32,
         range: Range<u32>,
