@@ -140,19 +140,19 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let heap = core.geo.heap;
         mapped::scratch(self.marks, (heap - core.geo.scratch) & !7);
         let (mut written, mut unowned, mut end) = (false, 0, heap);
-        // Marks are there for the blocks before this one.
-        let mut cleared = heap;
+        // Marks are there for the blocks before this one; the next word of them is here.
+        let (mut cleared, mut next) = (heap, self.marks.cast::<Marks>());
         let mut clear_to = |end| {
             while cleared < end {
-                let word = (cleared - heap) / HEAP_BYTES * size_of::<Marks>();
                 // SAFETY: invariant "Sole region": the scratch area is this walk's alone, and
                 // consists of words; a block in use begins before `end`.
-                unsafe { self.marks.add(word).cast::<Marks>().write_volatile(0) }
+                unsafe { next.write_volatile(0) }
+                next = next.wrapping_add(1);
                 cleared += HEAP_BYTES;
             }
         };
         // Where the current run of free blocks begins, and how many these are.
-        let (mut free, mut run) = (heap, 0);
+        let (mut free, mut run) = (heap, 0_usize);
         let join_run = |free, run, end| {
             if join && run > 1 && !planted!("pmem-tx/free-blocks-never-joined") {
                 // SAFETY: invariant "The chain is whole": the header of a free block, whose

@@ -893,7 +893,7 @@ impl<'m, M: Model> Table<'m, M> {
             at += Self::UNIT;
         }
         // The number after the largest is 1.
-        let mark = State::start_bits(self.geo.seq_max, false);
+        let mark = State::start_bits(self.geo.seq_max.into(), false);
         self.write_state(
             self.geo.run_state(),
             mark,

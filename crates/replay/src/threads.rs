@@ -282,6 +282,7 @@ pub trait ThreadRoots: Roots {}
 impl<S: SharedRoots, C: PlacesOf> ThreadRoots for Sharing<S, C> {}
 
 impl<M: Model> AllTables<'_, M> {
+    #[inline(always)]
     fn place<'c, R>(&'c self, n: u8, context: Context<'c, R, M>) -> Place<'c, R, M> {
         let mut of = usize::from(n);
         if planted!("nv-replay/place-knows-another-table") {
@@ -313,14 +314,17 @@ impl<M: Model> AllTables<'_, M> {
     fn read(&mut self) -> Result<(), OpenError> {
         let numbers = &mut self.numbers;
         numbers.with_records = 0;
-        for (n, known) in numbers.scans.iter_mut().enumerate().take(self.count) {
-            let found = table_of(&self.region, &self.geo, n).scan();
+        let (mut at, mut bit) = (0, 1);
+        for known in numbers.scans.iter_mut().take(self.count) {
+            let found = table_at(&self.region, &self.geo, at).scan();
             let found = found.map_err(OpenError::Damaged)?;
+            at += stride(&self.geo);
             *known = found.known::<M>();
             let some = found.cursor.at != found.cursor.end;
             if some || planted!("nv-replay/reserved-place-holds-reclaim-up") {
-                numbers.with_records |= 1 << n;
+                numbers.with_records |= bit;
             }
+            bit <<= 1;
         }
         if planted!("nv-replay/numbers-of-other-threads") {
             let [a, b, ..] = &mut numbers.scans;
@@ -335,6 +339,7 @@ macro_rules! places {
         impl<$($r: Persist),+> PlacesOf for Contexts<($($r,)+)> {
             type Places<'c, Md: Model> = ($(Place<'c, $r, Md>,)+);
             #[allow(private_interfaces)]
+            #[inline(always)]
             fn places<'c, Md: Model>(
                 contexts: Self::Each<'c, Md>,
                 all: &'c AllTables<'c, Md>,
@@ -373,10 +378,15 @@ fn tables_len(geo: &Geometry, tables: usize) -> Option<usize> {
 /// The table of the thread `n`. Its offsets count from the place where its superblock would be:
 /// there the table before it ends, which it does not touch.
 fn table_of<'m, M: Model>(region: &Region<'m, M>, geo: &Geometry, n: usize) -> Table<'m, M> {
+    table_at(region, geo, stride(geo) * n)
+}
+
+/// The table that is so many bytes behind the first one.
+fn table_at<'m, M: Model>(region: &Region<'m, M>, geo: &Geometry, at: usize) -> Table<'m, M> {
     // SAFETY: invariants "Sole region" and "Inside the table": the offset is a multiple of 8, and
     // inside, as `geometry` has checked. A table uses only its own bytes behind the superblock, and
     // the region stays in its `Threads`, which is borrowed while a table is in use.
-    Table::new(unsafe { region.tail(stride(geo) * n) }, *geo)
+    Table::new(unsafe { region.tail(at) }, *geo)
 }
 
 /// Finishes a committed migration: every table begins a run without records, that of the first
@@ -576,6 +586,7 @@ where
             Ok(read) => read,
             Err(error) => return Err((error.into(), region)),
         };
+        let sb = &sb;
         // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
         let tables = unsafe {
             let tables = &raw mut (*at).tables;
@@ -608,10 +619,12 @@ where
         // SAFETY: invariant "Open in its place": another field of `place`. Nothing reads it before
         // it is written.
         let pool: &mut MaybeUninit<Pool<'m, T, M>> = unsafe { &mut *(&raw mut (*at).pool).cast() };
-        let params = sb.params;
-        let resolve = || {
+        // Lent, not moved: so no numbers are copied.
+        let of_resolve = &mut *tables;
+        let resolve = move || {
+            let tables = of_resolve;
             if blank {
-                superblock::begin(&mut tables.region, &sb);
+                superblock::begin(&mut tables.region, sb);
                 for n in 0..count {
                     if n > 0 && planted!("nv-replay/one-table-formatted") {
                         break;
@@ -621,22 +634,23 @@ where
             }
             let migrated = sb.params[param::MIGRATED] != 0;
             if migrated {
+                let mut sb = *sb;
                 finish_migration(&mut tables.region, &tables.geo, count, &mut sb)?;
             }
             if blank || migrated {
                 tables.read()?;
             }
-            let numbers = tables.numbers;
+            let numbers = &tables.numbers;
             Ok::<_, OpenError>((move |n| numbers.of(n), ()))
         };
         let mounted =
-            Pool::<T, M>::mount_embedded(pool, pool_region, &params, !blank, resolve, init);
+            Pool::<T, M>::mount_embedded(pool, pool_region, &sb.params, !blank, resolve, init);
         if let Err(error) = mounted {
             return given_up(tables, error.beside(before_pool).into());
         }
         if blank {
             // The pool is formatted too.
-            superblock::replace(&mut tables.region, &sb);
+            superblock::replace(&mut tables.region, sb);
         }
         // SAFETY: invariant "Open in its place": the last field of `place`; `mount_embedded` has
         // succeeded, so the pool is whole.
@@ -791,6 +805,8 @@ where
     /// **Power loss**: nothing changes but that. **Cost**: that of the reclaim. **Errors**:
     /// [`OpenError::Shared`] the second time, and after an audit; [`OpenError::Pool`] if no session
     /// number is left.
+    // A program shares once. Inlined, it moves the places to no other place.
+    #[inline(always)]
     #[allow(clippy::type_complexity)]
     pub fn share(&mut self) -> Result<(C::Places<'_, M>, S::Keys<'_, M::Unit>), OpenError> {
         if self.shared && !planted!("nv-replay/threads-handed-out-twice") {

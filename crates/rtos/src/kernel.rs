@@ -886,6 +886,25 @@ impl<'m, S: System> Kernel<'m, S> {
     pub(crate) const BYTES: usize = Superblock::BYTES
         + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
+    /// The superblock of that part. A constant: a boot compares it, and builds nothing.
+    const SUPERBLOCK: Superblock = {
+        let mut params = [0; 8];
+        params[param::SEQ_BITS] = S::TABLE.seq_bits as u32;
+        params[param::WORDS] = tags::all::<S>() as u32;
+        params[param::SLOTS] = S::END.slots;
+        params[param::UNIT] = size_of::<<S::Model as Model>::Unit>() as u32;
+        if S::CONTROL.change {
+            let (threads, places) = (S::THREADS.len() as u32, S::PLACES.len() as u32);
+            params[param::THREADS] = threads | places << 4 | (S::END.word as u32) << 8;
+        }
+        Superblock {
+            kind: KIND,
+            version: VERSION,
+            fingerprint: fingerprint::<S>(),
+            params,
+        }
+    };
+
     /// Opens the kernel's part of the region, in `place`. `numbers` are those of the threads' last
     /// commits. Its fields are made there, so that a boot moves nothing.
     #[inline(always)]
@@ -921,25 +940,12 @@ impl<'m, S: System> Kernel<'m, S> {
         mut region: Region<'m, S::Model>,
         numbers: &[u32],
     ) -> Result<Store<'m, S>, OpenError> {
-        let mut params = [0; 8];
-        params[param::SEQ_BITS] = S::TABLE.seq_bits.into();
-        params[param::WORDS] = tags::all::<S>().into();
-        params[param::SLOTS] = S::END.slots;
-        params[param::UNIT] = size_of::<<S::Model as Model>::Unit>() as u32;
-        if S::CONTROL.change {
-            let (threads, places) = (S::THREADS.len() as u32, S::PLACES.len() as u32);
-            params[param::THREADS] = threads | places << 4 | u32::from(S::END.word) << 8;
-        }
-        let mut mine = Superblock {
-            kind: KIND,
-            version: VERSION,
-            fingerprint: const { fingerprint::<S>() },
-            params,
-        };
-        let blank = match superblock::probe_view(&region, &mine) {
+        let mine = const { &Self::SUPERBLOCK };
+        let blank = match superblock::probe_view(&region, mine) {
             Found::Ready(stored) if stored.is_expected() => false,
             Found::Ready(stored) => {
-                match stored.agrees(&mut mine, 0) {
+                let mut copy = *mine;
+                match stored.agrees(&mut copy, 0) {
                     Err(Difference::Layout) if !planted!("nv-rtos/layout-not-compared") => {
                         let (stored, expected) = (stored.layout(), mine.layout());
                         return Err(LayoutMismatch { stored, expected }.into());
@@ -954,7 +960,7 @@ impl<'m, S: System> Kernel<'m, S> {
             Found::Damaged => return Err(OpenError::Damaged),
         };
         if blank {
-            superblock::begin(&mut region, &mine);
+            superblock::begin(&mut region, mine);
         }
         let split = region.split_at(Superblock::BYTES);
         let (mut head, rest) = split.map_err(|_| OpenError::TooSmall)?;
@@ -964,7 +970,7 @@ impl<'m, S: System> Kernel<'m, S> {
             for spec in S::OBJECTS.iter().filter(|s| s.initial != 0) {
                 store.put_settled(spec.word, spec.initial)?;
             }
-            superblock::finish(&mut head, &mine);
+            superblock::finish(&mut head, mine);
         } else {
             let last: &[u32] = if planted!("nv-rtos/nothing-is-reverted") {
                 &[u32::MAX; THREADS_MAX]
