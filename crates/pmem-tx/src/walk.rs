@@ -450,6 +450,16 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         true
     }
 
+    /// The same for a handle. Not inlined: most handles lead to leaves, which need no such frame.
+    #[inline(never)]
+    fn claim_kind(&mut self, off: usize, cell: bool, f: &HandleKind) -> Result<(), Invalid> {
+        if self.claim(off, cell, f.target) {
+            Ok(())
+        } else {
+            Err(Invalid::Handle(f.family))
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn leave_unlisted(&mut self, from: usize) {
@@ -608,11 +618,7 @@ impl<M: Model> Visit for Walk<'_, '_, M> {
         if self.from_roots && !f.handles {
             return self.leaf(value as usize, cell == 1, f);
         }
-        if self.claim(value as usize, cell == 1, f.target) {
-            Ok(())
-        } else {
-            Err(Invalid::Handle(f.family))
-        }
+        self.claim_kind(value as usize, cell == 1, f)
     }
 }
 

@@ -801,13 +801,19 @@ impl<S: System> State<'_, S> {
 
     #[inline(never)]
     fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
-        let mut free = 0;
-        for slot in 0..spec.words as u8 {
-            let word = spec.word + u16::from(slot);
+        let all = spec.word..spec.word + spec.words as u16;
+        // Most slots are empty. A bit for each slot, as in its RAM.
+        let (mut free, mut bit, mut full) = (0, 1_u32, false);
+        for word in all.clone() {
+            match self.store.get(word)? {
+                0 => free |= bit,
+                _ => full = true,
+            }
+            bit = bit.rotate_left(1);
+        }
+        for (slot, word) in (0..).zip(all).take_while(|_| full) {
             let state = self.store.get(word)?;
             if state == 0 {
-                // As the slot is in the first RAM.
-                free |= 1 << (slot % 32);
                 continue;
             }
             check_state(word, state & FULL != 0)?;
