@@ -535,6 +535,14 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         Tag::settled_state::<M>(self.load(index)?, &self.widths())
     }
 
+    /// Whether the bits of word `index` are all 0: it is settled, and its state is 0.
+    ///
+    /// **Cost**: a load.
+    #[inline(always)]
+    pub fn is_zero(&self, index: usize) -> bool {
+        self.load(index) == Some(0)
+    }
+
     fn tag(&self, index: usize) -> Result<Tag, TagError> {
         let word = self.load(index).ok_or(TagError::Index { index })?;
         Tag::decode::<M>(word, &self.widths()).ok_or(TagError::Damaged { index })

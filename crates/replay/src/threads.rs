@@ -291,12 +291,10 @@ impl<M: Model> AllTables<'_, M> {
         Place {
             all: self,
             context,
-            scan: self
-                .numbers
-                .scans
-                .get(of)
-                .copied()
-                .unwrap_or(KnownScan::NONE),
+            scan: KnownScan {
+                records: self.numbers.records.get(of).map_or(0, |n| *n),
+                committed: self.numbers.of(of) as u16,
+            },
             n,
             counted: self.numbers.with_records >> n & 1 != 0,
         }
@@ -315,11 +313,13 @@ impl<M: Model> AllTables<'_, M> {
         let numbers = &mut self.numbers;
         numbers.with_records = 0;
         let (mut at, mut bit) = (0, 1);
-        for known in numbers.scans.iter_mut().take(self.count) {
+        let each = numbers.committed.iter_mut().zip(&mut numbers.records);
+        for (committed, records) in each.take(self.count) {
             let found = table_at(&self.region, &self.geo, at).scan();
             let found = found.map_err(OpenError::Damaged)?;
             at += stride(&self.geo);
-            *known = found.known::<M>();
+            *committed = found.committed;
+            *records = found.known::<M>().records;
             let some = found.cursor.at != found.cursor.end;
             if some || planted!("nv-replay/reserved-place-holds-reclaim-up") {
                 numbers.with_records |= bit;
@@ -327,8 +327,7 @@ impl<M: Model> AllTables<'_, M> {
             bit <<= 1;
         }
         if planted!("nv-replay/numbers-of-other-threads") {
-            let [a, b, ..] = &mut numbers.scans;
-            core::mem::swap(&mut a.committed, &mut b.committed);
+            numbers.committed.swap(0, 1);
         }
         Ok(())
     }
@@ -439,28 +438,25 @@ fn finish_migration<M: Model>(
 }
 
 /// What the scan of all tables has found.
-#[derive(Clone, Copy)]
 struct Numbers {
-    /// What was found in each; nothing in a blank region.
-    scans: [KnownScan; MAX_CONTEXTS],
+    /// The number of each thread's last commit; 0 for a blank region. As who is beside gets them.
+    committed: [u32; MAX_CONTEXTS],
+    /// How many records of each count.
+    records: [u16; MAX_CONTEXTS],
     /// A bit for each table with records.
     with_records: u8,
 }
 
 impl Numbers {
     const NONE: Self = Numbers {
-        scans: [KnownScan::NONE; MAX_CONTEXTS],
+        committed: [0; MAX_CONTEXTS],
+        records: [0; MAX_CONTEXTS],
         with_records: 0,
     };
 
-    /// The number of each thread's last commit; 0 for a blank region.
-    fn committed(&self) -> [u32; MAX_CONTEXTS] {
-        core::array::from_fn(|n| self.of(n))
-    }
-
-    /// That of one thread.
+    /// The number of one thread's last commit.
     fn of(&self, thread: usize) -> u32 {
-        self.scans.get(thread).map_or(0, |s| s.committed.into())
+        self.committed.get(thread).map_or(0, |n| *n)
     }
 }
 
@@ -606,7 +602,7 @@ where
         if !blank && let Err(error) = tables.read() {
             return given_up(tables, error.into());
         }
-        if let Err(error) = beside(&tables.numbers.committed()) {
+        if let Err(error) = beside(&tables.numbers.committed) {
             return given_up(tables, error);
         }
         // The pool's values may have padding, even if this open fails later.

@@ -803,25 +803,28 @@ impl<S: System> State<'_, S> {
     fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
         let all = spec.word..spec.word + spec.words as u16;
         // Most slots are empty. A bit for each slot, as in its RAM.
-        let (mut free, mut bit, mut full) = (0, 1_u32, false);
-        for word in all.clone() {
-            match self.store.get(word)? {
-                0 => free |= bit,
-                _ => full = true,
+        let (mut free, mut full, mut bit) = (0, 0, 1_u32);
+        for word in all {
+            if self.store.is_zero(word) || self.store.get(word)? == 0 {
+                free |= bit;
+            } else {
+                full |= bit;
             }
             bit = bit.rotate_left(1);
         }
-        for (slot, word) in (0..).zip(all).take_while(|_| full) {
-            let state = self.store.get(word)?;
-            if state == 0 {
-                continue;
+        let (mut word, mut slot) = (spec.word, 0);
+        while full != 0 {
+            if full & 1 != 0 {
+                let state = self.store.get(word)?;
+                check_state(word, state & FULL != 0)?;
+                let (_, _, slots) = self.ram.parts();
+                if let Some(s) = slots.get_mut(usize::from(word)) {
+                    s.state = state;
+                }
+                self.put_back(object, slot);
             }
-            check_state(word, state & FULL != 0)?;
-            let (_, _, slots) = self.ram.parts();
-            if let Some(s) = slots.get_mut(usize::from(word)) {
-                s.state = state;
-            }
-            self.put_back(object, slot);
+            full >>= 1;
+            (word, slot) = (word + 1, slot + 1);
         }
         let (_, objects, slots) = self.ram.parts();
         let Some(o) = objects.get_mut(usize::from(object)) else {
@@ -920,16 +923,19 @@ impl<'m, S: System> Kernel<'m, S> {
         region: Region<'m, S::Model>,
         numbers: &[u32],
     ) -> Result<&'p mut Self, OpenError> {
-        let store = Self::recover(region, numbers)?;
-        let time = store.time()?;
+        // SAFETY: invariant "Open in its place": the one field of `place`, which is borrowed
+        // mutably, and a field of that.
+        let (at, store) = unsafe {
+            let at = InSection::value_in(&raw mut (*place.as_mut_ptr()).state);
+            let store = &raw mut (*at).store;
+            (at, &mut *store.cast::<MaybeUninit<Store<'m, S>>>())
+        };
+        let time = Self::recover(store, region, numbers)?.time()?;
         if time > TIME_MAX && !planted!("nv-rtos/any-clock-accepted") {
             return Err(OpenError::Damaged);
         }
-        // SAFETY: invariant "Open in its place": the one field of `place`, which is borrowed
-        // mutably, and all fields of that.
+        // SAFETY: invariant "Open in its place": all other fields.
         let kernel = unsafe {
-            let at = InSection::value_in(&raw mut (*place.as_mut_ptr()).state);
-            (&raw mut (*at).store).write(store);
             (&raw mut (*at).ram).write(S::Ram::NEW);
             (&raw mut (*at).schedule).write(Schedule::NEW);
             (&raw mut (*at).base).write(time);
@@ -940,12 +946,13 @@ impl<'m, S: System> Kernel<'m, S> {
         Ok(kernel)
     }
 
-    /// Formats or recovers the kernel's words.
+    /// Formats or recovers the kernel's words, in `place`.
     #[inline(always)]
-    fn recover(
+    fn recover<'p>(
+        place: &'p mut MaybeUninit<Store<'m, S>>,
         mut region: Region<'m, S::Model>,
         numbers: &[u32],
-    ) -> Result<Store<'m, S>, OpenError> {
+    ) -> Result<&'p mut Store<'m, S>, OpenError> {
         let mine = const { &Self::SUPERBLOCK };
         let blank = match superblock::probe_view(&region, mine) {
             Found::Ready(stored) if stored.is_expected() => false,
@@ -970,22 +977,21 @@ impl<'m, S: System> Kernel<'m, S> {
         }
         let split = region.split_at(Superblock::BYTES);
         let (mut head, rest) = split.map_err(|_| OpenError::TooSmall)?;
-        let mut store;
         if blank {
-            store = Store::format(rest)?;
+            let store = place.write(Store::format(rest)?);
             for spec in S::OBJECTS.iter().filter(|s| s.initial != 0) {
                 store.put_settled(spec.word, spec.initial)?;
             }
             superblock::finish(&mut head, mine);
+            Ok(store)
         } else {
             let last: &[u32] = if planted!("nv-rtos/nothing-is-reverted") {
                 &[u32::MAX; THREADS_MAX]
             } else {
                 numbers
             };
-            store = Store::recover(rest, last)?;
+            Ok(place.write(Store::recover(rest, last)?))
         }
-        Ok(store)
     }
 
     /// Makes the RAM from the words.
