@@ -142,13 +142,13 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let (mut written, mut unowned, mut end) = (false, 0, heap);
         // Marks are there for the blocks before this one; the next word of them is here.
         let (mut cleared, mut next) = (heap, self.marks.cast::<Marks>());
-        let mut clear_to = |end| {
-            while cleared < end {
+        let clear_to = |end, cleared: &mut usize, next: &mut *mut Marks| {
+            while *cleared < end {
                 // SAFETY: invariant "Sole region": the scratch area is this walk's alone, and
                 // consists of words; a block in use begins before `end`.
                 unsafe { next.write_volatile(0) }
-                next = next.wrapping_add(1);
-                cleared += HEAP_BYTES;
+                *next = next.wrapping_add(1);
+                *cleared += HEAP_BYTES;
             }
         };
         // Where the current run of free blocks begins, and how many these are.
@@ -181,15 +181,28 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             unowned += 1;
             end = off + b.bytes();
-            clear_to(off + GRANULE);
-            let (p, upper) = self.mark_position(off);
+            clear_to(off + GRANULE, &mut cleared, &mut next);
+            // Its mark is in the word that was cleared last: `mark_position` without its sums.
+            let within = off + HEAP_BYTES - cleared;
+            let byte = if size_of::<Marks>() == 2 {
+                usize::from(within >= 2 * GRANULE)
+            } else {
+                within / (2 * GRANULE)
+            };
+            let p = next.wrapping_sub(1).cast::<u8>().wrapping_add(byte);
+            debug_assert_eq!(p, self.mark_position(off).0);
+            let mark = if within & GRANULE != 0 {
+                UNOWNED << 4
+            } else {
+                UNOWNED
+            };
             // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this mark
             // of it is 0.
-            unsafe { p.write(p.read() | if upper { UNOWNED << 4 } else { UNOWNED }) }
+            unsafe { p.write(p.read() | mark) }
             Ok(())
         })?;
         join_run(free, run, core.geo.end);
-        clear_to(end);
+        clear_to(end, &mut cleared, &mut next);
         core.marked.set(end);
         core.unowned.set(unowned);
         self.from_roots = true;
