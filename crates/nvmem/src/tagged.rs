@@ -477,7 +477,8 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     fn check(&self, resolve: &impl Fn(u32) -> Option<u32>) -> Result<Range<usize>, TagError> {
         let mut stamped = 0..0;
         for index in 0..self.count {
-            if self.settled(index).is_none() {
+            // Most words are zero, and a zero is told with less than any other settled word.
+            if !self.is_zero(index) && self.settled(index).is_none() {
                 self.resolved(index, resolve)?;
                 widen(&mut stamped, index);
             }
