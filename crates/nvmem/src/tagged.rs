@@ -477,7 +477,8 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     fn check(&self, resolve: &impl Fn(u32) -> Option<u32>) -> Result<Range<usize>, TagError> {
         let mut stamped = 0..0;
         for index in 0..self.count {
-            if self.settled(index).is_none() {
+            // Most words are zero, and a zero is told with less than any other settled word.
+            if !self.is_zero(index) && self.settled(index).is_none() {
                 self.resolved(index, resolve)?;
                 widen(&mut stamped, index);
             }
@@ -533,6 +534,14 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     #[inline(always)]
     pub fn settled(&self, index: usize) -> Option<u32> {
         Tag::settled_state::<M>(self.load(index)?, &self.widths())
+    }
+
+    /// Whether the bits of word `index` are all 0: it is settled, and its state is 0.
+    ///
+    /// **Cost**: a load.
+    #[inline(always)]
+    pub fn is_zero(&self, index: usize) -> bool {
+        self.load(index) == Some(0)
     }
 
     fn tag(&self, index: usize) -> Result<Tag, TagError> {

@@ -136,6 +136,24 @@ fn who_knows_the_states_stores_the_same() {
     assert_eq!(cells::<InOrder16>(true), cells::<InOrder16>(false));
 }
 
+/// What a boot takes for an empty slot with one load.
+#[test]
+fn only_a_settled_zero_is_zero() {
+    let mut memory = [MaybeUninit::new(0u64); 2];
+    let mut w = Words::format(Region::<InOrder32>::new(&mut memory), 4, WIDTHS).unwrap();
+    w.put_settled(1, 3).unwrap();
+    // In doubt, and the state before is 0; then committed, and the state after is 0.
+    w.set(2, stamp(0, 1), 5, none).unwrap();
+    w.put_settled(3, 6).unwrap();
+    w.set(3, stamp(0, 1), 0, none).unwrap();
+    let zeros = [0, 1, 2, 3, 4, usize::MAX].map(|i| w.is_zero(i));
+    assert_eq!(zeros, [true, false, false, false, false, false]);
+    let w = Words::recover(w.close(), 4, WIDTHS, all(1)).ok().unwrap();
+    let zeros = [0, 1, 2, 3].map(|i| (w.is_zero(i), w.settled(i)));
+    let states = [(true, 0), (false, 3), (false, 5), (true, 0)];
+    assert_eq!(zeros, states.map(|(zero, state)| (zero, Some(state))));
+}
+
 #[test]
 fn what_put_and_settle_refuse() {
     let mut memory = [MaybeUninit::new(0u64); 4];

@@ -156,7 +156,8 @@ impl<M: Model> Core<'_, M> {
             }
             for _ in 0..HEADERS_PER_SECTION {
                 if off < self.geo.end {
-                    let b = self.block(off).ok_or(Component::Heap)?;
+                    // Blocks begin at multiples of a granule from the first one on.
+                    let b = self.block_inside(off).ok_or(Component::Heap)?;
                     f(off, b)?;
                     off += b.bytes();
                 }

@@ -1028,6 +1028,7 @@ macro_rules! contexts {
         impl<$($r: Persist),+> ContextsOf for Contexts<($($r,)+)> {
             type Each<'c, Md: Model> = ($(Context<'c, $r, Md>,)+);
             #[allow(private_interfaces)]
+            #[inline(always)]
             fn each<'c, Md: Model>(
                 core: &'c Core<'c, Md>,
                 all: &'c Self::States,

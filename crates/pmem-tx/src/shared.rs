@@ -305,6 +305,7 @@ where
     ///
     /// **Errors**: those of [`Pool::share`].
     #[doc(hidden)]
+    #[inline(always)]
     #[allow(clippy::type_complexity)]
     pub fn share_apart(&mut self) -> Result<(C::Each<'_, M>, S::Keys<'_, M::Unit>, u32), Error> {
         let (core, states) = (&self.core, &self.states);
@@ -427,6 +428,7 @@ macro_rules! shared_roots {
                 Ok(())
             }
             #[allow(private_interfaces)]
+            #[inline(always)]
             fn keys<'c, Md: Model>(
                 first: usize,
                 core: &'c Core<'c, Md>,

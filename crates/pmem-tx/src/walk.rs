@@ -140,19 +140,19 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let heap = core.geo.heap;
         mapped::scratch(self.marks, (heap - core.geo.scratch) & !7);
         let (mut written, mut unowned, mut end) = (false, 0, heap);
-        // Marks are there for the blocks before this one.
-        let mut cleared = heap;
-        let mut clear_to = |end| {
-            while cleared < end {
-                let word = (cleared - heap) / HEAP_BYTES * size_of::<Marks>();
+        // Marks are there for the blocks before this one; the next word of them is here.
+        let (mut cleared, mut next) = (heap, self.marks.cast::<Marks>());
+        let clear_to = |end, cleared: &mut usize, next: &mut *mut Marks| {
+            while *cleared < end {
                 // SAFETY: invariant "Sole region": the scratch area is this walk's alone, and
                 // consists of words; a block in use begins before `end`.
-                unsafe { self.marks.add(word).cast::<Marks>().write_volatile(0) }
-                cleared += HEAP_BYTES;
+                unsafe { next.write_volatile(0) }
+                *next = next.wrapping_add(1);
+                *cleared += HEAP_BYTES;
             }
         };
         // Where the current run of free blocks begins, and how many these are.
-        let (mut free, mut run) = (heap, 0);
+        let (mut free, mut run) = (heap, 0_usize);
         let join_run = |free, run, end| {
             if join && run > 1 && !planted!("pmem-tx/free-blocks-never-joined") {
                 // SAFETY: invariant "The chain is whole": the header of a free block, whose
@@ -181,15 +181,28 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             }
             unowned += 1;
             end = off + b.bytes();
-            clear_to(off + GRANULE);
-            let (p, upper) = self.mark_position(off);
+            clear_to(off + GRANULE, &mut cleared, &mut next);
+            // Its mark is in the word that was cleared last: `mark_position` without its sums.
+            let within = off + HEAP_BYTES - cleared;
+            let byte = if size_of::<Marks>() == 2 {
+                usize::from(within >= 2 * GRANULE)
+            } else {
+                within / (2 * GRANULE)
+            };
+            let p = next.wrapping_sub(1).cast::<u8>().wrapping_add(byte);
+            debug_assert_eq!(p, self.mark_position(off).0);
+            let mark = if within & GRANULE != 0 {
+                UNOWNED << 4
+            } else {
+                UNOWNED
+            };
             // SAFETY: invariant "Sole region": a byte of the scratch area, written above; this mark
             // of it is 0.
-            unsafe { p.write(p.read() | if upper { UNOWNED << 4 } else { UNOWNED }) }
+            unsafe { p.write(p.read() | mark) }
             Ok(())
         })?;
         join_run(free, run, core.geo.end);
-        clear_to(end);
+        clear_to(end, &mut cleared, &mut next);
         core.marked.set(end);
         core.unowned.set(unowned);
         self.from_roots = true;
@@ -450,6 +463,16 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         true
     }
 
+    /// The same for a handle. Not inlined: most handles lead to leaves, which need no such frame.
+    #[inline(never)]
+    fn claim_kind(&mut self, off: usize, cell: bool, f: &HandleKind) -> Result<(), Invalid> {
+        if self.claim(off, cell, f.target) {
+            Ok(())
+        } else {
+            Err(Invalid::Handle(f.family))
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn leave_unlisted(&mut self, from: usize) {
@@ -608,11 +631,7 @@ impl<M: Model> Visit for Walk<'_, '_, M> {
         if self.from_roots && !f.handles {
             return self.leaf(value as usize, cell == 1, f);
         }
-        if self.claim(value as usize, cell == 1, f.target) {
-            Ok(())
-        } else {
-            Err(Invalid::Handle(f.family))
-        }
+        self.claim_kind(value as usize, cell == 1, f)
     }
 }
 

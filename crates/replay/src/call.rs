@@ -1032,7 +1032,8 @@ where
     /// holds, or [`Error::Diverged`].
     #[inline(never)]
     pub(crate) fn match_record(&mut self, id: u32, shape: &RecordShape) -> Result<(), Error> {
-        let Some(h) = self.match_next(id, false) else {
+        let next = self.next_record();
+        let (true, Some(h)) = (self.matches(&next, id, false), &next) else {
             return Err(Error::Diverged);
         };
         if let CallKind::Failed | CallKind::Aborted = h.kind {
@@ -1050,21 +1051,27 @@ where
         Ok(())
     }
 
-    /// The next record, if it belongs to the call `id` and is a loop's record exactly when `looped`
-    /// is true. Otherwise the program has diverged.
+    /// The next record, if there is a valid one. For [`Replay::matches`].
+    #[inline(always)]
+    pub(crate) fn next_record(&self) -> Option<RecordView> {
+        self.table.read_record(self.cursor.at, self.cursor.payload)
+    }
+
+    /// Whether the next record, which is this one, belongs to the call `id` and is a loop's record
+    /// exactly when `looped` is true. Otherwise the program has diverged.
+    // The record is lent: as a result it would be copied.
     #[inline(never)]
-    pub(crate) fn match_next(&mut self, id: u32, looped: bool) -> Option<RecordView> {
-        let found = self.table.read_record(self.cursor.at, self.cursor.payload);
-        let what = match &found {
+    pub(crate) fn matches(&mut self, next: &Option<RecordView>, id: u32, looped: bool) -> bool {
+        let what = match next {
             Some(h) if (h.kind == CallKind::Loop) == looped => match h.matches_call::<M>(id) {
-                (true, true) => return found,
+                (true, true) => return true,
                 (false, _) => Mismatch::Call,
                 (_, false) => Mismatch::Arguments,
             },
             _ => Mismatch::Kind,
         };
         self.diverged(what);
-        None
+        false
     }
 
     /// The slow path's result, after [`Replay::match_record`] accepted the record: compares the

@@ -260,7 +260,8 @@ where
         if !self.replaying() {
             self.record_loop(l, &Self::LOOP)?;
         }
-        let Some(h) = self.match_next(l.id, true) else {
+        let next = self.next_record();
+        let (true, Some(h)) = (self.matches(&next, l.id, true), &next) else {
             return Err(Error::Diverged);
         };
         // The scan at open has checked that this is a valid state.

@@ -678,17 +678,9 @@ pub(crate) struct ScanResult {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownScan {
     /// How many records count. A table has fewer units than 2^16.
-    records: u16,
+    pub records: u16,
     /// The number of the last committed transaction, of 16 bits at most.
     pub committed: u16,
-}
-
-impl KnownScan {
-    /// A table that was not scanned.
-    pub const NONE: Self = KnownScan {
-        records: 0,
-        committed: 0,
-    };
 }
 
 impl ScanResult {
@@ -893,7 +885,7 @@ impl<'m, M: Model> Table<'m, M> {
             at += Self::UNIT;
         }
         // The number after the largest is 1.
-        let mark = State::start_bits(self.geo.seq_max, false);
+        let mark = State::start_bits(self.geo.seq_max.into(), false);
         self.write_state(
             self.geo.run_state(),
             mark,

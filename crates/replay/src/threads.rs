@@ -282,6 +282,7 @@ pub trait ThreadRoots: Roots {}
 impl<S: SharedRoots, C: PlacesOf> ThreadRoots for Sharing<S, C> {}
 
 impl<M: Model> AllTables<'_, M> {
+    #[inline(always)]
     fn place<'c, R>(&'c self, n: u8, context: Context<'c, R, M>) -> Place<'c, R, M> {
         let mut of = usize::from(n);
         if planted!("nv-replay/place-knows-another-table") {
@@ -290,12 +291,10 @@ impl<M: Model> AllTables<'_, M> {
         Place {
             all: self,
             context,
-            scan: self
-                .numbers
-                .scans
-                .get(of)
-                .copied()
-                .unwrap_or(KnownScan::NONE),
+            scan: KnownScan {
+                records: self.numbers.records.get(of).map_or(0, |n| *n),
+                committed: self.numbers.of(of) as u16,
+            },
             n,
             counted: self.numbers.with_records >> n & 1 != 0,
         }
@@ -313,18 +312,22 @@ impl<M: Model> AllTables<'_, M> {
     fn read(&mut self) -> Result<(), OpenError> {
         let numbers = &mut self.numbers;
         numbers.with_records = 0;
-        for (n, known) in numbers.scans.iter_mut().enumerate().take(self.count) {
-            let found = table_of(&self.region, &self.geo, n).scan();
+        let (mut at, mut bit) = (0, 1);
+        let each = numbers.committed.iter_mut().zip(&mut numbers.records);
+        for (committed, records) in each.take(self.count) {
+            let found = table_at(&self.region, &self.geo, at).scan();
             let found = found.map_err(OpenError::Damaged)?;
-            *known = found.known::<M>();
+            at += stride(&self.geo);
+            *committed = found.committed;
+            *records = found.known::<M>().records;
             let some = found.cursor.at != found.cursor.end;
             if some || planted!("nv-replay/reserved-place-holds-reclaim-up") {
-                numbers.with_records |= 1 << n;
+                numbers.with_records |= bit;
             }
+            bit <<= 1;
         }
         if planted!("nv-replay/numbers-of-other-threads") {
-            let [a, b, ..] = &mut numbers.scans;
-            core::mem::swap(&mut a.committed, &mut b.committed);
+            numbers.committed.swap(0, 1);
         }
         Ok(())
     }
@@ -335,6 +338,7 @@ macro_rules! places {
         impl<$($r: Persist),+> PlacesOf for Contexts<($($r,)+)> {
             type Places<'c, Md: Model> = ($(Place<'c, $r, Md>,)+);
             #[allow(private_interfaces)]
+            #[inline(always)]
             fn places<'c, Md: Model>(
                 contexts: Self::Each<'c, Md>,
                 all: &'c AllTables<'c, Md>,
@@ -373,10 +377,15 @@ fn tables_len(geo: &Geometry, tables: usize) -> Option<usize> {
 /// The table of the thread `n`. Its offsets count from the place where its superblock would be:
 /// there the table before it ends, which it does not touch.
 fn table_of<'m, M: Model>(region: &Region<'m, M>, geo: &Geometry, n: usize) -> Table<'m, M> {
+    table_at(region, geo, stride(geo) * n)
+}
+
+/// The table that is so many bytes behind the first one.
+fn table_at<'m, M: Model>(region: &Region<'m, M>, geo: &Geometry, at: usize) -> Table<'m, M> {
     // SAFETY: invariants "Sole region" and "Inside the table": the offset is a multiple of 8, and
     // inside, as `geometry` has checked. A table uses only its own bytes behind the superblock, and
     // the region stays in its `Threads`, which is borrowed while a table is in use.
-    Table::new(unsafe { region.tail(stride(geo) * n) }, *geo)
+    Table::new(unsafe { region.tail(at) }, *geo)
 }
 
 /// Finishes a committed migration: every table begins a run without records, that of the first
@@ -429,28 +438,25 @@ fn finish_migration<M: Model>(
 }
 
 /// What the scan of all tables has found.
-#[derive(Clone, Copy)]
 struct Numbers {
-    /// What was found in each; nothing in a blank region.
-    scans: [KnownScan; MAX_CONTEXTS],
+    /// The number of each thread's last commit; 0 for a blank region. As who is beside gets them.
+    committed: [u32; MAX_CONTEXTS],
+    /// How many records of each count.
+    records: [u16; MAX_CONTEXTS],
     /// A bit for each table with records.
     with_records: u8,
 }
 
 impl Numbers {
     const NONE: Self = Numbers {
-        scans: [KnownScan::NONE; MAX_CONTEXTS],
+        committed: [0; MAX_CONTEXTS],
+        records: [0; MAX_CONTEXTS],
         with_records: 0,
     };
 
-    /// The number of each thread's last commit; 0 for a blank region.
-    fn committed(&self) -> [u32; MAX_CONTEXTS] {
-        core::array::from_fn(|n| self.of(n))
-    }
-
-    /// That of one thread.
+    /// The number of one thread's last commit.
     fn of(&self, thread: usize) -> u32 {
-        self.scans.get(thread).map_or(0, |s| s.committed.into())
+        self.committed.get(thread).map_or(0, |n| *n)
     }
 }
 
@@ -576,6 +582,7 @@ where
             Ok(read) => read,
             Err(error) => return Err((error.into(), region)),
         };
+        let sb = &sb;
         // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
         let tables = unsafe {
             let tables = &raw mut (*at).tables;
@@ -595,7 +602,7 @@ where
         if !blank && let Err(error) = tables.read() {
             return given_up(tables, error.into());
         }
-        if let Err(error) = beside(&tables.numbers.committed()) {
+        if let Err(error) = beside(&tables.numbers.committed) {
             return given_up(tables, error);
         }
         // The pool's values may have padding, even if this open fails later.
@@ -608,10 +615,12 @@ where
         // SAFETY: invariant "Open in its place": another field of `place`. Nothing reads it before
         // it is written.
         let pool: &mut MaybeUninit<Pool<'m, T, M>> = unsafe { &mut *(&raw mut (*at).pool).cast() };
-        let params = sb.params;
-        let resolve = || {
+        // Lent, not moved: so no numbers are copied.
+        let of_resolve = &mut *tables;
+        let resolve = move || {
+            let tables = of_resolve;
             if blank {
-                superblock::begin(&mut tables.region, &sb);
+                superblock::begin(&mut tables.region, sb);
                 for n in 0..count {
                     if n > 0 && planted!("nv-replay/one-table-formatted") {
                         break;
@@ -621,22 +630,23 @@ where
             }
             let migrated = sb.params[param::MIGRATED] != 0;
             if migrated {
+                let mut sb = *sb;
                 finish_migration(&mut tables.region, &tables.geo, count, &mut sb)?;
             }
             if blank || migrated {
                 tables.read()?;
             }
-            let numbers = tables.numbers;
+            let numbers = &tables.numbers;
             Ok::<_, OpenError>((move |n| numbers.of(n), ()))
         };
         let mounted =
-            Pool::<T, M>::mount_embedded(pool, pool_region, &params, !blank, resolve, init);
+            Pool::<T, M>::mount_embedded(pool, pool_region, &sb.params, !blank, resolve, init);
         if let Err(error) = mounted {
             return given_up(tables, error.beside(before_pool).into());
         }
         if blank {
             // The pool is formatted too.
-            superblock::replace(&mut tables.region, &sb);
+            superblock::replace(&mut tables.region, sb);
         }
         // SAFETY: invariant "Open in its place": the last field of `place`; `mount_embedded` has
         // succeeded, so the pool is whole.
@@ -791,6 +801,8 @@ where
     /// **Power loss**: nothing changes but that. **Cost**: that of the reclaim. **Errors**:
     /// [`OpenError::Shared`] the second time, and after an audit; [`OpenError::Pool`] if no session
     /// number is left.
+    // A program shares once. Inlined, it moves the places to no other place.
+    #[inline(always)]
     #[allow(clippy::type_complexity)]
     pub fn share(&mut self) -> Result<(C::Places<'_, M>, S::Keys<'_, M::Unit>), OpenError> {
         if self.shared && !planted!("nv-replay/threads-handed-out-twice") {

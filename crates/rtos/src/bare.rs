@@ -315,9 +315,9 @@ unsafe fn registers(body: *mut u8, begin: usize) -> usize {
     // SAFETY: invariant "One core": the caller's promise.
     unsafe {
         let frame = body.cast::<usize>().sub(core_of::FRAME);
-        for (word, value) in core_of::frame(body as usize, begin) {
-            frame.add(word).write(value);
-        }
+        core_of::frame(body as usize, begin, |word, value| {
+            frame.add(word).write(value)
+        });
         frame as usize
     }
 }

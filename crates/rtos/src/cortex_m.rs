@@ -63,8 +63,12 @@ const TO_THREAD: usize = 0xFFFF_FFFD;
 const THUMB: usize = 1 << 24;
 
 /// Those that count, for a function with an argument.
-pub(crate) fn frame(argument: usize, begin: usize) -> [(usize, usize); 4] {
-    [(8, TO_THREAD), (9, argument), (15, begin), (16, THUMB)]
+#[inline(always)]
+pub(crate) fn frame(argument: usize, begin: usize, mut put: impl FnMut(usize, usize)) {
+    put(8, TO_THREAD);
+    put(9, argument);
+    put(15, begin);
+    put(16, THUMB);
 }
 
 /// A switch comes when interrupts are enabled and no handler runs.

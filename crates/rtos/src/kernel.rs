@@ -807,21 +807,30 @@ impl<S: System> State<'_, S> {
 
     #[inline(never)]
     fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
-        let mut free = 0;
-        for slot in 0..spec.words as u8 {
-            let word = spec.word + u16::from(slot);
-            let state = self.store.get(word)?;
-            if state == 0 {
-                // As the slot is in the first RAM.
-                free |= 1 << (slot % 32);
-                continue;
+        let all = spec.word..spec.word + spec.words as u16;
+        // Most slots are empty. A bit for each slot, as in its RAM.
+        let (mut free, mut full, mut bit) = (0, 0, 1_u32);
+        for word in all {
+            if self.store.is_zero(word) || self.store.get(word)? == 0 {
+                free |= bit;
+            } else {
+                full |= bit;
             }
-            check_state(word, state & FULL != 0)?;
-            let (_, _, slots) = self.ram.parts();
-            if let Some(s) = slots.get_mut(usize::from(word)) {
-                s.state = state;
+            bit = bit.rotate_left(1);
+        }
+        let (mut word, mut slot) = (spec.word, 0);
+        while full != 0 {
+            if full & 1 != 0 {
+                let state = self.store.get(word)?;
+                check_state(word, state & FULL != 0)?;
+                let (_, _, slots) = self.ram.parts();
+                if let Some(s) = slots.get_mut(usize::from(word)) {
+                    s.state = state;
+                }
+                self.put_back(object, slot);
             }
-            self.put_back(object, slot);
+            full >>= 1;
+            (word, slot) = (word + 1, slot + 1);
         }
         let (_, objects, slots) = self.ram.parts();
         let Some(o) = objects.get_mut(usize::from(object)) else {
@@ -892,6 +901,25 @@ impl<'m, S: System> Kernel<'m, S> {
     pub(crate) const BYTES: usize = Superblock::BYTES
         + tags::bytes::<S::Model>(tags::all::<S>() as usize, S::END.slots as usize);
 
+    /// The superblock of that part. A constant: a boot compares it, and builds nothing.
+    const SUPERBLOCK: Superblock = {
+        let mut params = [0; 8];
+        params[param::SEQ_BITS] = S::TABLE.seq_bits as u32;
+        params[param::WORDS] = tags::all::<S>() as u32;
+        params[param::SLOTS] = S::END.slots;
+        params[param::UNIT] = size_of::<<S::Model as Model>::Unit>() as u32;
+        if S::CONTROL.change {
+            let (threads, places) = (S::THREADS.len() as u32, S::PLACES.len() as u32);
+            params[param::THREADS] = threads | places << 4 | (S::END.word as u32) << 8;
+        }
+        Superblock {
+            kind: KIND,
+            version: VERSION,
+            fingerprint: fingerprint::<S>(),
+            params,
+        }
+    };
+
     /// Opens the kernel's part of the region, in `place`. `numbers` are those of the threads' last
     /// commits. Its fields are made there, so that a boot moves nothing.
     #[inline(always)]
@@ -901,16 +929,19 @@ impl<'m, S: System> Kernel<'m, S> {
         region: Region<'m, S::Model>,
         numbers: &[u32],
     ) -> Result<&'p mut Self, OpenError> {
-        let store = Self::recover(region, numbers)?;
-        let time = store.time()?;
+        // SAFETY: invariant "Open in its place": the one field of `place`, which is borrowed
+        // mutably, and a field of that.
+        let (at, store) = unsafe {
+            let at = InSection::value_in(&raw mut (*place.as_mut_ptr()).state);
+            let store = &raw mut (*at).store;
+            (at, &mut *store.cast::<MaybeUninit<Store<'m, S>>>())
+        };
+        let time = Self::recover(store, region, numbers)?.time()?;
         if time > TIME_MAX && !planted!("nv-rtos/any-clock-accepted") {
             return Err(OpenError::Damaged);
         }
-        // SAFETY: invariant "Open in its place": the one field of `place`, which is borrowed
-        // mutably, and all fields of that.
+        // SAFETY: invariant "Open in its place": all other fields.
         let kernel = unsafe {
-            let at = InSection::value_in(&raw mut (*place.as_mut_ptr()).state);
-            (&raw mut (*at).store).write(store);
             (&raw mut (*at).ram).write(S::Ram::NEW);
             (&raw mut (*at).schedule).write(Schedule::NEW);
             (&raw mut (*at).base).write(time);
@@ -921,31 +952,19 @@ impl<'m, S: System> Kernel<'m, S> {
         Ok(kernel)
     }
 
-    /// Formats or recovers the kernel's words.
+    /// Formats or recovers the kernel's words, in `place`.
     #[inline(always)]
-    fn recover(
+    fn recover<'p>(
+        place: &'p mut MaybeUninit<Store<'m, S>>,
         mut region: Region<'m, S::Model>,
         numbers: &[u32],
-    ) -> Result<Store<'m, S>, OpenError> {
-        let mut params = [0; 8];
-        params[param::SEQ_BITS] = S::TABLE.seq_bits.into();
-        params[param::WORDS] = tags::all::<S>().into();
-        params[param::SLOTS] = S::END.slots;
-        params[param::UNIT] = size_of::<<S::Model as Model>::Unit>() as u32;
-        if S::CONTROL.change {
-            let (threads, places) = (S::THREADS.len() as u32, S::PLACES.len() as u32);
-            params[param::THREADS] = threads | places << 4 | u32::from(S::END.word) << 8;
-        }
-        let mut mine = Superblock {
-            kind: KIND,
-            version: VERSION,
-            fingerprint: const { fingerprint::<S>() },
-            params,
-        };
-        let blank = match superblock::probe_view(&region, &mine) {
+    ) -> Result<&'p mut Store<'m, S>, OpenError> {
+        let mine = const { &Self::SUPERBLOCK };
+        let blank = match superblock::probe_view(&region, mine) {
             Found::Ready(stored) if stored.is_expected() => false,
             Found::Ready(stored) => {
-                match stored.agrees(&mut mine, 0) {
+                let mut copy = *mine;
+                match stored.agrees(&mut copy, 0) {
                     Err(Difference::Layout) if !planted!("nv-rtos/layout-not-compared") => {
                         let (stored, expected) = (stored.layout(), mine.layout());
                         return Err(LayoutMismatch { stored, expected }.into());
@@ -960,26 +979,25 @@ impl<'m, S: System> Kernel<'m, S> {
             Found::Damaged => return Err(OpenError::Damaged),
         };
         if blank {
-            superblock::begin(&mut region, &mine);
+            superblock::begin(&mut region, mine);
         }
         let split = region.split_at(Superblock::BYTES);
         let (mut head, rest) = split.map_err(|_| OpenError::TooSmall)?;
-        let mut store;
         if blank {
-            store = Store::format(rest)?;
+            let store = place.write(Store::format(rest)?);
             for spec in S::OBJECTS.iter().filter(|s| s.initial != 0) {
                 store.put_settled(spec.word, spec.initial)?;
             }
-            superblock::finish(&mut head, &mine);
+            superblock::finish(&mut head, mine);
+            Ok(store)
         } else {
             let last: &[u32] = if planted!("nv-rtos/nothing-is-reverted") {
                 &[u32::MAX; THREADS_MAX]
             } else {
                 numbers
             };
-            store = Store::recover(rest, last)?;
+            Ok(place.write(Store::recover(rest, last)?))
         }
-        Ok(store)
     }
 
     /// Makes the RAM from the words.

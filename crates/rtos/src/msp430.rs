@@ -75,8 +75,11 @@ const DIVIDER: u16 = 6;
 pub(crate) const FRAME: usize = 14;
 
 /// Those that count, for a function with an argument.
-pub(crate) fn frame(argument: usize, begin: usize) -> [(usize, usize); 3] {
-    [(3, argument), (12, usize::from(GIE)), (13, begin)]
+#[inline(always)]
+pub(crate) fn frame(argument: usize, begin: usize, mut put: impl FnMut(usize, usize)) {
+    put(3, argument);
+    put(12, usize::from(GIE));
+    put(13, begin);
 }
 
 /// A switch comes when interrupts are enabled and no handler runs.

@@ -33,6 +33,7 @@
 //! ```
 
 mod arithmetic;
+mod memory;
 mod multiply;
 #[macro_use]
 mod ram;

@@ -65,8 +65,11 @@ static PERIOD: Shared<u32> = Shared::new(0);
 pub(crate) const FRAME: usize = 32;
 
 /// Those that count, for a function with an argument.
-pub(crate) fn frame(argument: usize, begin: usize) -> [(usize, usize); 3] {
-    [(4, argument), (28, begin), (29, BEFORE as usize)]
+#[inline(always)]
+pub(crate) fn frame(argument: usize, begin: usize, mut put: impl FnMut(usize, usize)) {
+    put(4, argument);
+    put(28, begin);
+    put(29, BEFORE as usize);
 }
 
 /// A switch comes when interrupts are enabled and no handler runs.

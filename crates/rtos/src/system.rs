@@ -437,6 +437,7 @@ pub type CellsOf<'c, S> = <S as Shares>::Cells<'c>;
 
 /// The places of a system's threads, and the keys to the data of its mutexes.
 #[doc(hidden)]
+#[inline(always)]
 #[allow(clippy::type_complexity)]
 pub fn share<'c, S: System>(
     threads: &'c mut Threads<'_, S>,
@@ -673,6 +674,7 @@ macro_rules! system {
                 ///
                 /// **Power loss**: objects that nothing owns are reclaimed now, or later.
                 /// **Errors**: it was called before.
+                #[inline(always)]
                 #[allow(clippy::type_complexity)]
                 $vis fn share<'c>(
                     threads: &'c mut $crate::__private::Threads<'_, $system>,

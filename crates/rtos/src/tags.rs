@@ -165,6 +165,12 @@ impl<'m, S: System> Store<'m, S> {
         state.ok_or(TagError::Damaged { index })
     }
 
+    /// Whether a word is settled and its state is 0, and one load shows it. For others `get` tells.
+    #[inline]
+    pub fn is_zero(&self, word: u16) -> bool {
+        wide::<S::Model>() && self.words.is_zero(word.into())
+    }
+
     /// Changes a state with the commit of a stamp: from `before` to `after`.
     #[inline]
     pub fn put(

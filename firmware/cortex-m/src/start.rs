@@ -86,12 +86,12 @@ global_asm!(
     2:  ldr r0, =_bss
         ldr r1, =_bss_end
         movs r3, #0
-    3:  cmp r0, r1
-        bhs 4f
-        str r3, [r0]
-        adds r0, #4
-        b 3b
-    4:  bl start
+        movs r2, #0
+        b 4f
+    3:  stmia r0!, {{r2, r3}}
+    4:  cmp r0, r1
+        blo 3b
+        bl start
         udf #0
     .ltorg"
 );

@@ -1,5 +1,5 @@
 //! The arithmetic that the compiler expects under the names of the MSP430 ABI, as it is in an
-//! image, compared with this machine's.
+//! image, compared with this machine's. Also `memcpy` and `memset`.
 
 use crate::{Cpu, Image, PC, Random, SP, SR, Stop, Unobserved};
 
@@ -144,6 +144,64 @@ fn one(cpu: &mut Cpu, h: &Helper, at: u16, rng: &mut Random) -> Result<(), Strin
         return Err(format!("{call} does not keep R4 to R{} and SP", 3 + saved));
     }
     Ok(())
+}
+
+/// Calls `memcpy` and `memset` of an image with random addresses and lengths, odd ones among them.
+/// How many calls it made: none for what is not in the image.
+///
+/// **Errors**: a byte that is not as it should be, or a register that is not kept.
+pub fn check_memory(image: &Image, calls: u64, rng: &mut Random) -> Result<u64, String> {
+    /// Somewhere in RAM, below the stack.
+    const MEMORY: std::ops::Range<usize> = 0x2000..0x2100;
+    let mut all = 0;
+    for name in ["memcpy", "memset"] {
+        let Some(at) = image.address(name) else {
+            continue;
+        };
+        let mut cpu = Cpu::new();
+        image.load(&mut cpu);
+        cpu.regs[SR] = 0;
+        cpu.set_executable(0x4000, 0xffff);
+        cpu.set_executable_too(0x1800, 0x19ff);
+        for _ in 0..calls {
+            rng.fill(&mut cpu.mem[MEMORY]);
+            for r in 4..16 {
+                cpu.regs[r] = rng.next_u16();
+            }
+            let below = |rng: &mut Random, n| rng.below(n) as usize;
+            let (to, from) = (below(rng, 60), 128 + below(rng, 60));
+            let (len, byte) = (below(rng, 60), rng.next_u16());
+            let mut want = cpu.mem[MEMORY].to_vec();
+            let second = match name {
+                "memcpy" => {
+                    want.copy_within(from..from + len, to);
+                    (MEMORY.start + from) as u16
+                }
+                _ => {
+                    want[to..to + len].fill(byte as u8);
+                    byte
+                }
+            };
+            let to = (MEMORY.start + to) as u16;
+            cpu.regs[12..15].copy_from_slice(&[to, second, len as u16]);
+            let kept: [u16; 7] = std::array::from_fn(|n| cpu.regs[4 + n]);
+            (cpu.regs[SP], cpu.regs[PC]) = (STACK - 2, at);
+            cpu.set_word(STACK - 2, RETURN);
+            let stop = cpu.run(LIMIT, &mut Unobserved);
+            let call = format!("{name}({to:#x}, {second:#x}, {len})");
+            if !matches!(stop, Stop::Fault(f) if f.pc == RETURN) {
+                return Err(format!("{call} does not return: {stop:?}"));
+            }
+            if cpu.mem[MEMORY] != want || cpu.regs[12] != to {
+                return Err(format!("{call} leaves something else"));
+            }
+            if cpu.regs[4..11] != kept || cpu.regs[SP] != STACK {
+                return Err(format!("{call} does not keep R4 to R10 and SP"));
+            }
+            all += 1;
+        }
+    }
+    Ok(all)
 }
 
 fn shifts(name: &str) -> bool {

@@ -10,6 +10,8 @@ use nv_rtos::nvmem::Region;
 mod arithmetic;
 #[path = "../../msp430/src/halt.rs"]
 mod halt;
+#[path = "../../../crates/rtos/src/msp430fr5994/memory.rs"]
+mod memory;
 #[path = "../../../crates/rtos/src/msp430fr5994/multiply.rs"]
 mod multiply;
 #[path = "../../msp430/src/one_core.rs"]
@@ -41,36 +43,6 @@ global_asm!(
         eint
         nop
         call #program
-    .section .text"
-);
-
-// Shorter than that of the compiler's library, which saves registers first.
-global_asm!(
-    ".section .text.memcpy,\"ax\",@progbits
-    .global memcpy
-    memcpy:
-        mov r12, r15
-        mov r12, r11
-        bis r13, r11
-        bit #1, r11
-        jnz 2f
-    1:  sub #2, r14
-        jnc 3f
-        mov @r13+, r11
-        mov r11, 0(r15)
-        incd r15
-        jmp 1b
-    2:  sub #1, r14
-        jnc 4f
-        mov.b @r13+, r11
-        mov.b r11, 0(r15)
-        inc r15
-        jmp 2b
-    3:  bit #1, r14
-        jz 4f
-        mov.b @r13, r11
-        mov.b r11, 0(r15)
-    4:  ret
     .section .text"
 );
 

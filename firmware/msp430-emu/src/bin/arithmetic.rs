@@ -2,7 +2,7 @@
 //! the names of the MSP430 ABI, as it is in an image, with random operands, and compares with this
 //! machine's. Prints `msp430.arithmetic_calls N`.
 
-use msp430_emu::arithmetic::{HELPERS, check};
+use msp430_emu::arithmetic::{HELPERS, check, check_memory};
 use msp430_emu::{Image, Random};
 use std::process::ExitCode;
 
@@ -48,6 +48,10 @@ fn run() -> Result<(), Error> {
         if !found {
             missing.push(h.name);
         }
+    }
+    for image in &images {
+        let n = check_memory(image, calls, &mut rng).map_err(|e| format!("seed {seed}: {e}"))?;
+        all += n;
     }
     if !missing.is_empty() {
         return Err(format!("in no image: {}", missing.join(", ")).into());

@@ -7,7 +7,7 @@
 //! done again. What formats the memory is not cut, and does not count. A program is repeated until
 //! it has run, without cuts, for ten on-times.
 
-use msp430_emu::arithmetic::{HELPERS, check};
+use msp430_emu::arithmetic::{HELPERS, check, check_memory};
 use msp430_emu::fr5994::{BOOT, Ended, MS, Node};
 use msp430_emu::{Accesses, Energy, Image, Random};
 use relume_suite::programs::wanted;
@@ -147,6 +147,7 @@ impl Program {
         for helper in &HELPERS {
             check(&image, helper, CALLS, &mut rng).map_err(|e| format!("{name}{kind}: {e}"))?;
         }
+        check_memory(&image, CALLS, &mut rng).map_err(|e| format!("{name}{kind}: {e}"))?;
         let found = image.address("FOUND").ok_or("no FOUND in the image")?;
         Ok(Some(Program { name, image, found }))
     }
