@@ -246,10 +246,9 @@ where
         // SAFETY: invariant "Roots are types only": the untyped runtime calls it with this root. A
         // root is an offset, whatever its type, and a reference is passed in one way, too.
         let body = unsafe {
-            core::mem::transmute::<
-                TurnBody<R, M, A, T::Token>,
-                TurnBody<P::AnyRoot, M, A, T::Token>,
-            >(body)
+            core::mem::transmute::<TurnBody<R, M, A, T::Token>, TurnBody<P::AnyRoot, M, A, T::Token>>(
+                body,
+            )
         };
         self.untyped().run_turns(call, range, args, partner, body)
     }
