@@ -609,9 +609,10 @@ where
         // it is written.
         let pool: &mut MaybeUninit<Pool<'m, T, M>> = unsafe { &mut *(&raw mut (*at).pool).cast() };
         let params = sb.params;
+        let mut begun = None;
         let resolve = || {
             if blank {
-                superblock::begin(&mut tables.region, &sb);
+                begun = Some(superblock::begin_marked(&mut tables.region, &sb));
                 for n in 0..count {
                     if n > 0 && planted!("nv-replay/one-table-formatted") {
                         break;
@@ -634,9 +635,9 @@ where
         if let Err(error) = mounted {
             return given_up(tables, error.beside(before_pool).into());
         }
-        if blank {
+        if let Some(marker) = begun {
             // The pool is formatted too.
-            superblock::replace(&mut tables.region, &sb);
+            superblock::finish_marked(&mut tables.region, marker, &sb);
         }
         // SAFETY: invariant "Open in its place": the last field of `place`; `mount_embedded` has
         // succeeded, so the pool is whole.
