@@ -326,9 +326,9 @@ pub fn open<'m, T: Items<M>, M: Model>(
         let items = split::<M>(region, Superblock::BYTES, T::BYTES)?.1;
         return T::recover(items, Numbers(committed.resolver()));
     }
-    superblock::begin(&mut region, &mine);
+    let marker = superblock::begin_marked(&mut region, &mine);
     let (mut head, items) = split::<M>(region, Superblock::BYTES, T::BYTES)?;
     let items = T::format(items, initial)?;
-    superblock::finish(&mut head, &mine);
+    superblock::finish_marked(&mut head, marker, &mine);
     Ok(items)
 }

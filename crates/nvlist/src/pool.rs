@@ -130,11 +130,11 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
                 Err(Difference::Param(_)) => OpenError::ConfigMismatch,
             },
             State::Blank | State::Formatting => {
-                superblock::begin(&mut region, &mine);
+                let marker = superblock::begin_marked(&mut region, &mine);
                 let map = LinkMap { region, geo: *geo };
                 map.format();
                 region = map.region;
-                superblock::finish(&mut region, &mine);
+                superblock::finish_marked(&mut region, marker, &mine);
                 return Ok(region);
             }
             State::Foreign => OpenError::Foreign,

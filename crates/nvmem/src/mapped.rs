@@ -74,6 +74,32 @@ pub unsafe fn copy<U: Unit>(from: *const U, to: *mut U, units: usize) {
     }
 }
 
+/// [`copy`] in a short loop, for few units: the compiler repeats the body of a loop four times, and
+/// what leads to it takes longer than to copy two units.
+///
+/// **Power loss** and **Cost**: as there.
+///
+/// # Safety
+/// As there.
+#[doc(hidden)]
+#[inline(always)]
+pub unsafe fn copy_in_pairs<U: Unit>(mut from: *const U, mut to: *mut U, units: usize) {
+    let end = from.wrapping_add(units);
+    // SAFETY: as promised for the whole range, which these are parts of.
+    unsafe {
+        if units % 2 == 1 {
+            copy(from, to, 1);
+            (from, to) = (from.add(1), to.add(1));
+        }
+        while from != end {
+            // Keeps the loop as it is written.
+            barrier_on(to.cast());
+            copy(from, to, 2);
+            (from, to) = (from.add(2), to.add(2));
+        }
+    }
+}
+
 /// Everything stored before to media of this model persists before anything stored after. No
 /// instruction on an in-order medium.
 ///

@@ -143,11 +143,9 @@ impl<'m, M: Model> Region<'m, M> {
     ///
     /// **Power loss**: on an in-order medium a prefix is zero. **Cost**: one store for each unit.
     pub fn clear(&mut self) {
-        for off in (0..self.len()).step_by(M::Unit::BYTES) {
-            // SAFETY: invariant "Sole region": a unit of the region; nothing is lent while the
-            // region is borrowed mutably.
-            unsafe { self.store(off, 0) }
-        }
+        // SAFETY: invariant "Sole region": all units of the region; nothing is lent while the
+        // region is borrowed mutably.
+        unsafe { self.store_zeros(0, self.len()) }
         mapped::fence::<M>();
         self.len &= !HOLDS_VALUES
     }
@@ -326,6 +324,23 @@ impl<'m, M: Model> Region<'m, M> {
         debug_assert!(off.is_multiple_of(M::Unit::BYTES) && off + M::Unit::BYTES <= self.len());
         // SAFETY: invariant "Inside the region", by the contract.
         unsafe { mapped::store(self.base().add(off).cast::<M::Unit>(), M::Unit::truncate(v)) }
+    }
+
+    /// Stores zeros to the units from byte offset `from` to `to`, in ascending order.
+    ///
+    /// # Safety
+    /// Both are multiples of the unit and at most the length; no reference to a unit between them
+    /// is live.
+    #[doc(hidden)]
+    pub unsafe fn store_zeros(&self, from: usize, to: usize) {
+        debug_assert!(from.is_multiple_of(M::Unit::BYTES) && to <= self.len());
+        // The base once: a store might change `self`, for all that the compiler knows.
+        let mut at = self.base().wrapping_add(from).cast::<M::Unit>();
+        for _ in from / M::Unit::BYTES..to / M::Unit::BYTES {
+            // SAFETY: invariant "Inside the region", by the contract.
+            unsafe { mapped::store(at, M::Unit::truncate(0)) }
+            at = at.wrapping_add(1);
+        }
     }
 }
 

@@ -51,10 +51,13 @@ fn boot<M: Model>(mut nv: Region<'_, M>, world: &World<'_, Seen>) {
     match superblock::probe(&nv, &V1) {
         State::Blank | State::Formatting => {
             assert_eq!(world.get(), 0, "formatted what was in use");
-            superblock::begin(&mut nv, &V1);
+            let marker = superblock::begin_marked(&mut nv, &V1);
             put(&nv, AT, FIRST);
             put(&nv, AT + 4, 0xDEAD_0000);
-            superblock::finish(&mut nv, &V1);
+            // Both ways to end a format.
+            if M::Unit::BYTES == 4 {
+                superblock::finish_marked(&mut nv, marker, &V1);
+            }
             // Once is enough.
             superblock::finish(&mut nv, &V1);
         }

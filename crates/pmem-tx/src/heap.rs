@@ -88,6 +88,14 @@ struct Search {
     unfinished: bool,
 }
 
+/// Free neighbours.
+struct Run {
+    off: usize,
+    bytes: usize,
+    /// There are several: to take them joins them.
+    joined: bool,
+}
+
 impl<M: Model> Core<'_, M> {
     /// Whether `off` is an offset at which a block may begin.
     #[inline(always)]
@@ -192,27 +200,13 @@ impl<M: Model> Core<'_, M> {
         log: bool,
     ) -> AllocResult {
         let want = Block::bytes_for(size, Self::UNIT);
-        let mut search = Search {
-            off: 0,
-            wrapped: false,
-            unfinished: false,
-        };
+        let at_cursor = || self.alloc_at(s, others, want, kind, log);
         let result = if planted!("pmem-tx/alloc-in-no-section") {
-            self.alloc_in_section(s, others, want, kind, log, &mut search)
+            at_cursor()
         } else {
-            loop {
-                let result = M::section(|| {
-                    let result = self.alloc_in_section(s, others, want, kind, log, &mut search);
-                    if M::PREEMPTED && !search.unfinished {
-                        s.withdraw(announced::CHAIN_STABLE);
-                    }
-                    result
-                });
-                if !search.unfinished {
-                    break result;
-                }
-            }
+            M::section(at_cursor)
         };
+        let result = result.unwrap_or_else(|| self.alloc_elsewhere(s, others, want, kind, log));
         let header = match result {
             AllocResult::At(header) => header,
             AllocResult::PoolFull(_) => return AllocResult::PoolFull(size),
@@ -228,8 +222,70 @@ impl<M: Model> Core<'_, M> {
         AllocResult::At(header + Self::UNIT)
     }
 
-    /// One critical section of an allocation: continues the search and, if it finds space, takes
-    /// it. Returns the header's offset.
+    /// Takes the block at the cursor, which the last allocation has left behind it, if it is free
+    /// and large enough. Returns the header's offset. Call in a critical section.
+    #[inline(always)]
+    fn alloc_at(
+        &self,
+        s: &CtxState,
+        others: &[CtxState],
+        want: usize,
+        kind: BlockKind,
+        log: bool,
+    ) -> Option<AllocResult> {
+        let (off, end) = (self.cursor.get(), self.geo.end);
+        if off >= end {
+            return None;
+        }
+        // SAFETY: invariant "The chain is whole": inside the heap, and a header begins there.
+        let header = unsafe { self.load(off) };
+        let bytes = Block::bytes_in(header);
+        let free = header == Block::word(BlockKind::Free, bytes);
+        if !free || bytes < want || bytes > end - off || self.in_doubt(others, off) {
+            return None;
+        }
+        let joined = false;
+        Some(self.take(s, others, Run { off, bytes, joined }, want, kind, log))
+    }
+
+    /// Searches the heap for free space from the cursor on, and takes it. Returns the header's
+    /// offset.
+    #[inline(never)]
+    fn alloc_elsewhere(
+        &self,
+        s: &CtxState,
+        others: &[CtxState],
+        want: usize,
+        kind: BlockKind,
+        log: bool,
+    ) -> AllocResult {
+        let mut search = Search {
+            off: 0,
+            wrapped: false,
+            unfinished: false,
+        };
+        if planted!("pmem-tx/alloc-in-no-section") {
+            return self.alloc_in_section(s, others, want, kind, log, &mut search);
+        }
+        loop {
+            let result = M::section(|| {
+                let resumes = search.unfinished;
+                let result = self.alloc_in_section(s, others, want, kind, log, &mut search);
+                // Only between two sections does it matter what is announced.
+                if M::PREEMPTED && search.unfinished {
+                    s.announce(announced::CHAIN_STABLE);
+                } else if M::PREEMPTED && resumes {
+                    s.withdraw(announced::CHAIN_STABLE);
+                }
+                result
+            });
+            if !search.unfinished {
+                return result;
+            }
+        }
+    }
+
+    /// One critical section of a search: continues it and, if it finds space, takes that.
     #[inline(always)]
     fn alloc_in_section(
         &self,
@@ -246,44 +302,47 @@ impl<M: Model> Core<'_, M> {
         }
         if !resumes {
             (search.off, search.wrapped) = (self.cursor.get(), false);
-            if M::PREEMPTED {
-                s.announce(announced::CHAIN_STABLE);
-            }
         }
         search.unfinished = false;
-        let Some((off, free_bytes)) = self.find_free(others, want, search) else {
-            return AllocResult::PoolFull(want);
-        };
+        match self.find_free(others, want, search) {
+            Some(run) => self.take(s, others, run, want, kind, log),
+            None => AllocResult::PoolFull(want),
+        }
+    }
+
+    /// Logs that free neighbours become one block, makes it, and sets the cursor behind it. Call in
+    /// a critical section.
+    #[inline(always)]
+    fn take(
+        &self,
+        s: &CtxState,
+        others: &[CtxState],
+        run: Run,
+        want: usize,
+        kind: BlockKind,
+        log: bool,
+    ) -> AllocResult {
+        let Run { off, bytes, joined } = run;
         if log && let Err(JournalOverflow(bytes)) = self.log_alloc(s, off) {
             return AllocResult::JournalFull(bytes);
         }
-        if M::PREEMPTED && self.block(off).is_some_and(|b| b.bytes() < free_bytes) {
-            for s in others
-                .iter()
-                .filter(|s| s.announces(announced::CHAIN_STABLE))
-            {
-                s.withdraw(announced::CHAIN_STABLE);
-            }
+        if M::PREEMPTED && joined && !planted!("pmem-tx/joins-unseen") {
+            restart_searches(others);
         }
-        self.split(off, want, free_bytes, kind);
+        self.split(off, want, bytes, kind);
         self.cursor.set(off + want);
         AllocResult::At(off)
     }
 
-    /// Finds free neighbours of at least `want` bytes together. Returns the offset of the first and
-    /// the bytes of all.
+    /// Finds free neighbours of at least `want` bytes together.
     #[inline(always)]
-    fn find_free(
-        &self,
-        others: &[CtxState],
-        want: usize,
-        search: &mut Search,
-    ) -> Option<(usize, usize)> {
+    fn find_free(&self, others: &[CtxState], want: usize, search: &mut Search) -> Option<Run> {
         let mut off = search.off;
-        let (mut start, mut free_bytes) = (off, 0);
+        // The run is from `start` to `off`.
+        let mut start = off;
         let mut wrapped = search.wrapped;
         let mut steps = 0;
-        while free_bytes < want {
+        loop {
             if off >= self.geo.end {
                 if wrapped {
                     return None;
@@ -291,48 +350,60 @@ impl<M: Model> Core<'_, M> {
                 // Then once over the whole heap: a run of free blocks may begin before the cursor.
                 wrapped = true;
                 off = self.geo.heap;
-                (start, free_bytes) = (off, 0);
+                start = off;
             }
             if M::PREEMPTED {
                 // Pause only between runs: a run of free blocks that is interrupted would have to
                 // be read again.
-                if free_bytes == 0 && steps >= HEADERS_PER_SECTION {
+                if start == off && steps >= HEADERS_PER_SECTION {
                     (search.off, search.wrapped, search.unfinished) = (off, wrapped, true);
                     return None;
                 }
                 steps += 1;
             }
-            let b = self.block(off)?;
-            let next = off + b.bytes();
-            free_bytes += b.bytes();
-            if !b.is(BlockKind::Free) || self.in_doubt(others, off) {
-                (start, free_bytes) = (next, 0);
-            }
+            // Blocks begin at multiples of a granule from the first one on.
+            let b = self.block_inside(off)?;
+            let (at, next) = (off, off + b.bytes());
             off = next;
+            if !b.is(BlockKind::Free) || self.in_doubt(others, at) {
+                start = next;
+            } else if next - start >= want {
+                return Some(Run {
+                    off: start,
+                    bytes: next - start,
+                    joined: at != start,
+                });
+            }
         }
-        Some((start, free_bytes))
     }
 
     /// Whether a transaction in doubt of another context has freed this block, or is giving it back
     /// by an abort. The block may change its kind again, so nobody else may take it.
+    #[inline(always)]
     fn in_doubt(&self, others: &[CtxState], off: usize) -> bool {
         if planted!("pmem-tx/reuse-before-commit") {
             return false;
         }
-        others.iter().any(|s| {
-            s.in_doubt::<M>()
-                && (0..s.count.get()).any(|i| {
-                    let (first, second) = self.words(s, i);
-                    // An entry for an allocation has kind 0. It matters only where an abort can be
-                    // preempted half way.
-                    let freed = first & !7 == off & !7 && (M::PREEMPTED || first & 7 != 0);
-                    freed && Undo::units(second, Self::UNIT) == 0
-                })
+        others
+            .iter()
+            .any(|s| s.in_doubt::<M>() && self.is_named(s, off))
+    }
+
+    /// Whether the journal of a transaction in doubt names this block.
+    #[cold]
+    #[inline(never)]
+    fn is_named(&self, s: &CtxState, off: usize) -> bool {
+        (0..s.count.get()).any(|i| {
+            let (first, second) = self.words(s, i);
+            // An entry for an allocation has kind 0. It matters only where an abort can be
+            // preempted half way.
+            let freed = first & !7 == off & !7 && (M::PREEMPTED || first & 7 != 0);
+            freed && Undo::units(second, Self::UNIT) == 0
         })
     }
 
     /// Makes the first `want` of `free_bytes` free bytes at `off` a block of this kind.
-    #[inline(never)]
+    #[inline(always)]
     fn split(&self, off: usize, want: usize, free_bytes: usize, kind: BlockKind) {
         // SAFETY: invariant "The chain is whole": both headers lie in free space; the remainder's
         // is not reachable before the first is stored.
@@ -358,6 +429,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the block with its payload at `off` becomes free at the commit.
+    #[inline(always)]
     pub fn free(&self, s: &CtxState, off: usize, kind: BlockKind) -> Result<(), JournalOverflow> {
         let header = off - Self::UNIT;
         if planted!("pmem-tx/free-at-once") {
@@ -367,5 +439,15 @@ impl<M: Model> Core<'_, M> {
             return Ok(());
         }
         self.log_free(s, header, kind)
+    }
+}
+
+/// Blocks are joined: searches of other contexts start again, because they may be at the header of
+/// one. Call in a critical section.
+#[cold]
+#[inline(never)]
+fn restart_searches(all: &[CtxState]) {
+    for s in all {
+        s.withdraw(announced::CHAIN_STABLE);
     }
 }

@@ -33,7 +33,7 @@
 
 use crate::context::{Core, CtxState, announced, flag};
 use crate::error::{Component, JournalOverflow};
-use crate::layout::{BlockKind, GRANULE, Tag, Undo};
+use crate::layout::{Block, BlockKind, GRANULE, Tag, Undo};
 use nvmem::{Model, Unit, mapped, planted};
 
 /// How [`Core::revert_versions`] changes the tags of two-version cells.
@@ -59,67 +59,110 @@ impl<M: Model> Core<'_, M> {
     /// other units are free of `&mut`, because a range is logged before it is borrowed. **Errors**:
     /// the journal is full. Parts that were logged already stay logged; undoing them is harmless.
     pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), JournalOverflow> {
-        // Fast path: no earlier entry can cover the range, and every journal has space for one
-        // entry of 8 bytes.
-        if s.count.get() == 0 && to - from <= GRANULE {
-            self.append(s, from, to - from, 0, 0);
+        // An entry of no bytes is one for a block.
+        debug_assert!(from < to);
+        let len = to - from;
+        // Fast path, for few units that the compiler copies without a loop: no earlier entry can
+        // cover the range, and every journal has space for one entry of 8 bytes.
+        let fits = len <= GRANULE || len <= 4 * GRANULE && len <= self.geo.bytes;
+        if fits && s.count.get() == 0 {
+            self.append::<true>(s, from, len, 0, 0);
             Ok(())
         } else {
-            self.log_slow(s, from, to)
+            self.log_uncovered(s, from, to)
         }
     }
 
-    #[cold]
+    /// Logs what no earlier entry covers.
     #[inline(never)]
-    fn log_slow(
+    fn log_uncovered(
         &self,
         s: &CtxState,
         mut from: usize,
         mut to: usize,
     ) -> Result<(), JournalOverflow> {
-        let most = Undo::max_units(Self::UNIT) * Self::UNIT;
-        if s.count.get() == 0 && to - from <= most {
-            return self.log_entry(s, from, to - from);
-        }
+        let count = s.count.get();
         // Trim covered units at both ends, and start over after each trim, until no entry covers an
         // end.
         let mut i = s.base.get();
-        while from < to && i < s.count.get() {
-            let (start, end) = self.covered_range(s, i);
+        while i < count {
+            let (first, second) = self.words(s, i);
             i += 1;
-            if start <= from && from < end {
+            // Most entries are of something else. A range begins where `first` says, or behind.
+            if first >= to {
+                continue;
+            }
+            let (start, end) = self.covered_range(first, second);
+            if end <= from || to <= start {
+                continue;
+            }
+            if start <= from {
                 from = end;
-            } else if start < to && to <= end {
+            } else if to <= end {
                 to = start;
             } else {
                 continue;
             }
+            if from >= to {
+                return Ok(());
+            }
             i = s.base.get();
         }
-        while from < to {
-            let bytes = (to - from).min(most);
-            self.log_entry(s, from, bytes)?;
-            from += bytes;
-        }
-        Ok(())
+        self.log_content(s, from, to - from)
     }
 
-    /// Appends an entry if it fits. `first` is its first word: the offset of the content, or the
-    /// change of a block (then `bytes` is 0).
-    #[inline(never)]
-    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), JournalOverflow> {
+    /// Logs `bytes` bytes from `from` on, in several entries if one cannot say so many.
+    #[inline(always)]
+    fn log_content(
+        &self,
+        s: &CtxState,
+        mut from: usize,
+        mut bytes: usize,
+    ) -> Result<(), JournalOverflow> {
+        let most = Undo::max_units(Self::UNIT) * Self::UNIT;
+        while bytes > most && !planted!("pmem-tx/long-range-in-one-entry") {
+            self.log_entry(s, from, most)?;
+            from += most;
+            bytes -= most;
+        }
+        self.log_entry(s, from, bytes)
+    }
+
+    /// Appends an entry for content, if it fits.
+    #[inline(always)]
+    fn log_entry(&self, s: &CtxState, from: usize, bytes: usize) -> Result<(), JournalOverflow> {
         let (i, used) = (s.count.get(), s.used.get());
         if i >= self.geo.entries || bytes > self.geo.bytes - used {
             return Err(JournalOverflow(bytes));
         }
-        self.append(s, first, bytes, i, used);
+        self.append::<false>(s, from, bytes, i, used);
         Ok(())
     }
 
-    /// Appends entry `i` and lends the logged range. Order of stores: content and first word,
-    /// fence, second word, fence.
+    /// Appends an entry for a block that changes its kind. `first` is its first word.
     #[inline(always)]
-    fn append(&self, s: &CtxState, first: usize, bytes: usize, i: usize, used: usize) {
+    fn log_block(&self, s: &CtxState, first: usize) -> Result<(), JournalOverflow> {
+        let i = s.count.get();
+        if i >= self.geo.entries {
+            return Err(JournalOverflow(0));
+        }
+        self.append::<true>(s, first, 0, i, 0);
+        Ok(())
+    }
+
+    /// Appends entry `i` and lends the logged range. `first` is its first word: the offset of the
+    /// content, or the change of a block (then `bytes` is 0). Order of stores: content and first
+    /// word, fence, second word, fence. `FEW`: the compiler knows the number of units, and it is
+    /// small.
+    #[inline(always)]
+    fn append<const FEW: bool>(
+        &self,
+        s: &CtxState,
+        first: usize,
+        bytes: usize,
+        i: usize,
+        used: usize,
+    ) {
         let (unit, base) = (Self::UNIT, self.at(0));
         if bytes == 0 || !planted!("pmem-tx/never-log") {
             let h = self.at(s.header(i, unit)).cast::<M::Unit>();
@@ -132,11 +175,13 @@ impl<M: Model> Core<'_, M> {
                     mapped::store(h.add(1), second);
                 }
                 if !planted!("pmem-tx/log-without-content") {
-                    mapped::copy(
-                        base.wrapping_add(first).cast::<M::Unit>(),
-                        base.add(s.payload.get() + used).cast::<M::Unit>(),
-                        bytes / unit,
-                    )
+                    let from = base.wrapping_add(first).cast::<M::Unit>();
+                    let to = base.add(s.payload.get() + used).cast::<M::Unit>();
+                    if FEW {
+                        mapped::copy(from, to, bytes / unit)
+                    } else {
+                        mapped::copy_in_pairs(from, to, bytes / unit)
+                    }
                 }
                 mapped::store(h, M::Unit::truncate(first as u32));
                 if !planted!("pmem-tx/no-fence-before-header") {
@@ -148,50 +193,49 @@ impl<M: Model> Core<'_, M> {
                 }
             }
             s.count.set(i + 1);
-            s.used.set(used + bytes);
+            if bytes > 0 {
+                s.used.set(used + bytes);
+            }
         }
         // An entry for a block lends nothing. Without an observer the call is only a compiler
         // barrier.
-        if bytes > 0 || !mapped::observed() {
+        if bytes > 0 {
             mapped::lend(base.wrapping_add(first), bytes);
+        } else if !mapped::observed() {
+            mapped::lend(base, 0);
         }
     }
 
-    /// The range that needs no further log because of entry `i`: its old content is in the payload,
-    /// or its block is new in this transaction. Empty for other entries.
+    /// The range that needs no further log because of an entry of the running transaction: its old
+    /// content is in the payload, or its block is new. Empty for other entries.
     #[inline(always)]
-    fn covered_range(&self, s: &CtxState, i: usize) -> (usize, usize) {
-        let (first, second) = self.words(s, i);
+    fn covered_range(&self, first: usize, second: usize) -> (usize, usize) {
         let units = Undo::units(second, Self::UNIT);
         if units > 0 {
             return (first, first + units * Self::UNIT);
         }
         match Undo::block(first, Self::UNIT) {
             (off, BlockKind::Free) => {
-                let bytes = self.block(off).map_or(0, |b| b.bytes());
-                (off + Self::UNIT, off + bytes)
+                // SAFETY: invariant "The chain is whole": this transaction has made the block.
+                let header = unsafe { self.load(off) };
+                (off + Self::UNIT, off + Block::bytes_in(header))
             }
             _ => (0, 0),
         }
     }
 
     /// Logs that the free block at `off` becomes an object.
+    #[inline(always)]
     pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), JournalOverflow> {
         if planted!("pmem-tx/alloc-not-logged") {
             return Ok(());
         }
-        self.log_entry(
-            s,
-            Undo::Block {
-                off,
-                was: BlockKind::Free,
-            }
-            .first(),
-            0,
-        )
+        let was = BlockKind::Free;
+        self.log_block(s, Undo::Block { off, was }.first())
     }
 
     /// Logs that the block at `off` becomes free at the commit.
+    #[inline(never)]
     pub fn log_free(
         &self,
         s: &CtxState,
@@ -199,7 +243,7 @@ impl<M: Model> Core<'_, M> {
         kind: BlockKind,
     ) -> Result<(), JournalOverflow> {
         s.set_flag(flag::FREES);
-        self.log_entry(s, Undo::Block { off, was: kind }.first(), 0)
+        self.log_block(s, Undo::Block { off, was: kind }.first())
     }
 
     /// Does all work that comes before the commit store and its fence: applies frees, ends the
@@ -226,9 +270,36 @@ impl<M: Model> Core<'_, M> {
         mapped::end_loans(self.at(0));
     }
 
-    /// Goes through all entries: ends each loan, and marks the freed blocks as free.
+    /// Goes through all entries, newest first: ends each loan, and marks the freed blocks as free.
+    #[inline(never)]
     fn settle_frees(&self, s: &CtxState) {
-        self.finish_entries(s, 0, false)
+        let unit = Self::UNIT;
+        let from = self.at(s.header(0, unit)).cast::<M::Unit>();
+        let mut at = self.at(s.header(s.count.get(), unit)).cast::<M::Unit>();
+        while at != from {
+            at = at.wrapping_sub(2);
+            // SAFETY: invariant "Headers are never content": an entry of the header area.
+            let words = unsafe { (mapped::load(at), mapped::load(at.wrapping_add(1))) };
+            let (first, second) = (words.0.widen() as usize, words.1.widen() as usize);
+            let units = Undo::units(second, unit);
+            if units > 0 {
+                if mapped::observed() {
+                    mapped::end_loan(self.at(first), units * unit);
+                }
+                continue;
+            }
+            let (off, was) = Undo::block(first, unit);
+            if was != BlockKind::Free {
+                // SAFETY: invariant "The chain is whole": the header of an object that this
+                // transaction owns. Nobody else changes it.
+                M::section(|| unsafe {
+                    let header = self.load(off);
+                    self.store(off, Block::word(BlockKind::Free, Block::bytes_in(header)))
+                })
+            } else if mapped::observed() {
+                self.end_block_loan(off);
+            }
+        }
     }
 
     fn end_block_loan(&self, off: usize) {
@@ -278,17 +349,11 @@ impl<M: Model> Core<'_, M> {
     /// Undoes the entries from index `from` on, newest first.
     ///
     /// **Power loss**: the next open undoes the entries that are still valid.
-    pub fn rollback_to(&self, s: &CtxState, from: usize) {
-        self.finish_entries(s, from, true)
-    }
-
-    /// Goes through the entries from index `from` on, newest first. With `undo` it restores what
-    /// they logged; without, it applies the frees and ends the loans, as a commit needs.
     #[inline(never)]
-    fn finish_entries(&self, s: &CtxState, from: usize, undo: bool) {
+    pub fn rollback_to(&self, s: &CtxState, from: usize) {
         let unit = Self::UNIT;
         let mut i = s.count.get();
-        if M::PREEMPTED && undo && !planted!("pmem-tx/undo-not-announced") {
+        if M::PREEMPTED && !planted!("pmem-tx/undo-not-announced") {
             M::section(|| s.announce(announced::DOUBT));
         }
         while i > from {
@@ -299,69 +364,53 @@ impl<M: Model> Core<'_, M> {
             let units = Undo::units(second, unit);
             if units > 0 {
                 let (to, len) = (self.at(first), units * unit);
-                if undo {
-                    s.used.set(s.used.get() - len);
-                    let from = self.at(s.payload.get() + s.used.get());
-                    mapped::end_loan(to, len);
-                    let (from, to) = (from.cast::<M::Unit>(), to.cast::<M::Unit>());
-                    if M::PREEMPTED {
-                        // The range may hold a cell's tag, which other contexts read: copy each
-                        // unit in a section.
-                        for i in 0..units {
-                            let (from, to) = (from.wrapping_add(i), to.wrapping_add(i));
-                            // SAFETY: invariant "Valid entries are a prefix": as for the whole
-                            // range below.
-                            M::section(|| unsafe { mapped::copy(from, to, 1) })
-                        }
-                    } else {
-                        // SAFETY: invariant "Valid entries are a prefix": the range was in the heap
-                        // when it was logged, or was checked by `recover`.
-                        unsafe { mapped::copy(from, to, units) }
+                s.used.set(s.used.get() - len);
+                let from = self.at(s.payload.get() + s.used.get());
+                mapped::end_loan(to, len);
+                let (from, to) = (from.cast::<M::Unit>(), to.cast::<M::Unit>());
+                if M::PREEMPTED {
+                    // The range may hold a cell's tag, which other contexts read: copy each
+                    // unit in a section.
+                    for i in 0..units {
+                        let (from, to) = (from.wrapping_add(i), to.wrapping_add(i));
+                        // SAFETY: invariant "Valid entries are a prefix": as for the whole range
+                        // below.
+                        M::section(|| unsafe { mapped::copy(from, to, 1) })
                     }
-                } else if mapped::observed() {
-                    mapped::end_loan(to, len);
+                } else {
+                    // SAFETY: invariant "Valid entries are a prefix": the range was in the heap
+                    // when it was logged, or was checked by `recover`.
+                    unsafe { mapped::copy(from, to, units) }
                 }
             } else {
                 let (off, was) = Undo::block(first, unit);
-                let new = was == BlockKind::Free;
-                if mapped::observed() && new {
+                if mapped::observed() && was == BlockKind::Free {
                     self.end_block_loan(off);
                 }
-                if undo {
-                    mapped::end_loans(self.at(0));
-                }
-                // An undone entry gives the block its old kind back; a committed free makes it
-                // free.
-                if undo || !new {
-                    let kind = if undo { was } else { BlockKind::Free };
-                    M::section(|| self.set_kind(off, kind));
-                }
+                mapped::end_loans(self.at(0));
+                M::section(|| self.set_kind(off, was));
             }
-            if undo {
-                if !planted!("pmem-tx/no-fence-in-rollback") {
-                    self.fence();
-                }
-                M::section(|| {
-                    if !planted!("pmem-tx/rollback-keeps-header") {
-                        // SAFETY: invariant "Headers are never content": an entry of the header
-                        // area.
-                        unsafe { self.store(header + unit, 0) }
-                    }
-                    // From here on other contexts may allocate the block. Their journal entry is
-                    // fenced before they use it, and that fence covers this store too.
-                    s.count.set(i);
-                })
+            if !planted!("pmem-tx/no-fence-in-rollback") {
+                self.fence();
             }
+            M::section(|| {
+                if !planted!("pmem-tx/rollback-keeps-header") {
+                    // SAFETY: invariant "Headers are never content": an entry of the header
+                    // area.
+                    unsafe { self.store(header + unit, 0) }
+                }
+                // From here on other contexts may allocate the block. Their journal entry is
+                // fenced before they use it, and that fence covers this store too.
+                s.count.set(i);
+            })
         }
-        if undo {
-            self.fence();
-            if M::PREEMPTED {
-                M::section(|| s.withdraw(announced::DOUBT));
-            }
+        self.fence();
+        if M::PREEMPTED {
+            M::section(|| s.withdraw(announced::DOUBT));
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn set_kind(&self, off: usize, kind: BlockKind) {
         if let Some(b) = self.block(off) {
             // SAFETY: invariant "The chain is whole": `block` found a header there.

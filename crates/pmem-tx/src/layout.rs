@@ -57,7 +57,11 @@ impl Block {
         self.0.get() & 7 == kind as usize
     }
     pub fn bytes(self) -> usize {
-        self.0.get() & !7
+        Self::bytes_in(self.0.get())
+    }
+    /// The size in a header that was checked before.
+    pub fn bytes_in(header: usize) -> usize {
+        header & !7
     }
     /// The header of the same block with another kind.
     pub fn becomes(self, kind: BlockKind) -> usize {

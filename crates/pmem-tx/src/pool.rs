@@ -49,7 +49,7 @@ use core::mem::MaybeUninit;
 use nvmem::cross::{Arg, Ret};
 use nvmem::persist::{HandleKind, Visit};
 use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, Invalid, Model, Persist, Region, Superblock, mapped, planted};
+use nvmem::{InOrder32, Invalid, Model, Persist, Region, Superblock, Unit, mapped, planted};
 
 /// A region that holds persistent objects. They are reachable from a root of type `R`, or from one
 /// root for each of several [`Contexts`]. `M` is the model of the medium.
@@ -389,9 +389,9 @@ where
         } else {
             // Values that `init` writes may have padding.
             core.region.mark_values();
-            superblock::begin(&mut core.region, &mine);
+            let marker = superblock::begin_marked(&mut core.region, &mine);
             Self::format(core, all, init).map_err(OpenError::Init)?;
-            superblock::replace(&mut core.region, &mine);
+            superblock::finish_marked(&mut core.region, marker, &mine);
         }
         let mut w = Walk::resume(core);
         Self::recover(core, all, resolve, check.then_some(&mut w)).map_err(OpenError::Damaged)?;
@@ -488,14 +488,17 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let (g, unit) = (&core.geo, Core::<M>::UNIT);
+        let g = &core.geo;
         // SAFETY: invariant "Headers are never content": units of the table, of the header areas,
         // and the first block's header.
         unsafe {
             for s in all {
                 core.store(s.word.get(), 0);
-                for i in 0..g.entries {
-                    core.store(s.header(i, unit) + unit, 0);
+                // The second words of the headers.
+                let mut word = core.at(s.headers.get()).cast::<M::Unit>();
+                for _ in 0..g.entries {
+                    mapped::store(word.add(1), M::Unit::truncate(0));
+                    word = word.add(2);
                 }
             }
             core.store(g.heap, Block::word(BlockKind::Free, g.end - g.heap));

@@ -194,11 +194,16 @@ where
 }
 
 /// [`Core::prepare`], once in a program. Marks the transaction as prepared: other contexts see then
-/// what is in doubt, and its end takes more than the next number.
+/// what is in doubt, and its end takes more than the next number. If it has only written cells
+/// beside, neither is so.
 #[cold]
 #[inline(never)]
 fn prepare_slow<M: Model>(core: &Core<'_, M>, s: &CtxState) {
+    let cells = s.flags.get() == PLAIN | flag::CELLS && s.seq.get() != s.sweep_seq.get();
     core.prepare(s);
+    if cells {
+        return;
+    }
     if !planted!("pmem-tx/slow-end-not-marked") {
         s.set_flag(flag::PREPARED);
     }

@@ -323,9 +323,10 @@ where
         let (mut sent, mut resend) = (0, None);
         let start = || {
             // Called after the pool has checked its parameters of the superblock.
+            let mut begun = None;
             let resolve = || {
                 if blank {
-                    superblock::begin(&mut table.region, &sb);
+                    begun = Some(superblock::begin_marked(&mut table.region, &sb));
                     table.format(version);
                 }
                 let found = (table.scan()).map_err(OpenError::Damaged)?;
@@ -338,9 +339,9 @@ where
                 unsafe { &mut *P::pool_in(&raw mut (*at).pool).cast() };
             let (pool, (found, keep)) =
                 Pool::mount_embedded(pool, pool_region, &sb.params, !blank, resolve, init)?;
-            if blank {
+            if let Some(marker) = begun {
                 // The pool is formatted too.
-                superblock::replace(&mut table.region, &sb);
+                superblock::finish_marked(&mut table.region, marker, &sb);
             }
             if planted!("nv-replay/reclaim-before-replay") {
                 pool.reclaim();
@@ -879,11 +880,8 @@ impl<'m, M: Model> Table<'m, M> {
     /// Formats a table: clears all words and begins the first run.
     #[inline(always)]
     pub fn format(&self, version: u16) {
-        let mut at = OUTBOX;
-        while at < self.geo.len {
-            self.store(at, 0);
-            at += Self::UNIT;
-        }
+        // SAFETY: invariant "Inside the table": all of it. No slice of `bytes` is alive.
+        unsafe { self.region.store_zeros(OUTBOX, self.geo.len) }
         // The number after the largest is 1.
         let mark = State::start_bits(self.geo.seq_max.into(), false);
         self.write_state(

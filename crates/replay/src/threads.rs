@@ -617,10 +617,12 @@ where
         let pool: &mut MaybeUninit<Pool<'m, T, M>> = unsafe { &mut *(&raw mut (*at).pool).cast() };
         // Lent, not moved: so no numbers are copied.
         let of_resolve = &mut *tables;
+        let mut begun = None;
+        let marker = &mut begun;
         let resolve = move || {
             let tables = of_resolve;
             if blank {
-                superblock::begin(&mut tables.region, sb);
+                *marker = Some(superblock::begin_marked(&mut tables.region, sb));
                 for n in 0..count {
                     if n > 0 && planted!("nv-replay/one-table-formatted") {
                         break;
@@ -644,9 +646,9 @@ where
         if let Err(error) = mounted {
             return given_up(tables, error.beside(before_pool).into());
         }
-        if blank {
+        if let Some(marker) = begun {
             // The pool is formatted too.
-            superblock::replace(&mut tables.region, sb);
+            superblock::finish_marked(&mut tables.region, marker, sb);
         }
         // SAFETY: invariant "Open in its place": the last field of `place`; `mount_embedded` has
         // succeeded, so the pool is whole.

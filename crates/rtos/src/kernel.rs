@@ -978,17 +978,15 @@ impl<'m, S: System> Kernel<'m, S> {
             Found::Foreign => return Err(OpenError::Foreign),
             Found::Damaged => return Err(OpenError::Damaged),
         };
-        if blank {
-            superblock::begin(&mut region, mine);
-        }
+        let begun = blank.then(|| superblock::begin_marked(&mut region, mine));
         let split = region.split_at(Superblock::BYTES);
         let (mut head, rest) = split.map_err(|_| OpenError::TooSmall)?;
-        if blank {
+        if let Some(marker) = begun {
             let store = place.write(Store::format(rest)?);
             for spec in S::OBJECTS.iter().filter(|s| s.initial != 0) {
                 store.put_settled(spec.word, spec.initial)?;
             }
-            superblock::finish(&mut head, mine);
+            superblock::finish_marked(&mut head, marker, mine);
             Ok(store)
         } else {
             let last: &[u32] = if planted!("nv-rtos/nothing-is-reverted") {

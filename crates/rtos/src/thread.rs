@@ -306,7 +306,9 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// Whether a mutex that was [made](crate::Places) at run time exists is a record. **Cost** of
     /// that: three stores, and the word, if another thread has had the mutex before. **Errors**:
     /// also [`code::DELETED`], and those of [`record_with`](Self::record_with).
+    // Inlined, so that the guard is made where it stays: its bytes are not copied one by one.
     #[track_caller]
+    #[inline(always)]
     pub fn lock<T, G: Locks>(
         &mut self,
         mutex: &Mutex<S, T, G>,
