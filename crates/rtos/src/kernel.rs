@@ -421,10 +421,11 @@ impl<S: System> State<'_, S> {
     pub fn hold(&mut self, t: usize, object: u8) -> Result<bool, pmem_tx::Error> {
         let c = self.control(t);
         let again = c.held != 0 && c.hold(object).is_some();
-        let h = c.holds.get_mut(usize::from(c.held));
+        let held = c.held;
+        let h = c.holds.get_mut(usize::from(held));
         *h.ok_or(abort(code::LOCKS))? = object;
-        c.used &= !(1 << c.held);
-        c.held += 1;
+        c.used &= !(1 << held);
+        c.held = held + 1;
         Ok(again)
     }
 
@@ -433,7 +434,9 @@ impl<S: System> State<'_, S> {
     #[inline]
     fn let_go(&mut self, t: usize, object: u8) -> bool {
         let c = self.control(t);
-        let last = c.held.saturating_sub(1);
+        let Some(last) = c.held.checked_sub(1) else {
+            return false;
+        };
         if c.holds.get(usize::from(last)) != Some(&object) {
             c.make_last(object);
         }
