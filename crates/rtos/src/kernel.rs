@@ -810,7 +810,7 @@ impl<S: System> State<'_, S> {
 
     #[inline(never)]
     fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
-        let all = spec.word..spec.word + spec.words as u16;
+        let all = spec.word..spec.word + spec.words;
         // Most slots are empty. A bit for each slot, as in its RAM.
         let (mut free, mut full, mut bit) = (0, 0, 1_u32);
         for word in all {
