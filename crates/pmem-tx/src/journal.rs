@@ -119,13 +119,20 @@ impl<M: Model> Core<'_, M> {
         mut from: usize,
         mut bytes: usize,
     ) -> Result<(), JournalOverflow> {
-        let most = Undo::max_units(Self::UNIT) * Self::UNIT;
-        while bytes > most && !planted!("pmem-tx/long-range-in-one-entry") {
-            self.log_entry(s, from, most)?;
-            from += most;
-            bytes -= most;
+        let mut most = Undo::max_units(Self::UNIT) * Self::UNIT;
+        if planted!("pmem-tx/long-range-in-one-entry") {
+            most = usize::MAX;
         }
-        self.log_entry(s, from, bytes)
+        // One call, which is inlined.
+        loop {
+            let part = bytes.min(most);
+            self.log_entry(s, from, part)?;
+            if part == bytes {
+                return Ok(());
+            }
+            from += part;
+            bytes -= part;
+        }
     }
 
     /// Appends an entry for content, if it fits.
