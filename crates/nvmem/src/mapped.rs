@@ -85,7 +85,7 @@ pub unsafe fn copy<U: Unit>(from: *const U, to: *mut U, units: usize) {
 #[inline(always)]
 pub unsafe fn copy_in_pairs<U: Unit>(mut from: *const U, mut to: *mut U, units: usize) {
     let end = from.wrapping_add(units);
-    // SAFETY: as promised for the whole range, which these are parts of.
+    // SAFETY: invariant "Inside the region": parts of the range that the caller guarantees.
     unsafe {
         if units % 2 == 1 {
             copy(from, to, 1);
