@@ -308,7 +308,9 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         differing |= word(3) ^ u32::from(expected.version);
         // Five words at a time: else the loop itself takes longer than what is in it.
         let mut i = 4;
-        for [a, b, c, d, e] in expected.tail().as_chunks().0 {
+        let (fives, rest) = expected.tail().as_chunks();
+        debug_assert!(rest.is_empty());
+        for [a, b, c, d, e] in fives {
             differing |= word(i) ^ a;
             differing |= word(i + 1) ^ b;
             differing |= word(i + 2) ^ c;

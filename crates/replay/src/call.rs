@@ -740,7 +740,7 @@ where
         self.recorded(at, seq)
     }
 
-    /// [`Replay::commit`] with a join. In a program once, whatever its joins do.
+    /// [`Replay::commit`] with a join. A program contains it once for all of its joins.
     ///
     /// **Errors**: that of the step or of the join. The step is undone.
     #[inline(never)]

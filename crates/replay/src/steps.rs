@@ -243,8 +243,8 @@ where
         partner: T,
         body: TurnBody<R, M, A, T::Token>,
     ) -> Result<(), Error> {
-        // SAFETY: invariant "Roots are types only": the untyped runtime calls it with this root. A
-        // root is an offset, whatever its type, and a reference is passed in one way, too.
+        // SAFETY: invariant "Roots are types only": the untyped runtime calls it with this root.
+        // Each `Root` is an offset, and references to all types are passed in the same way.
         let body = unsafe {
             core::mem::transmute::<TurnBody<R, M, A, T::Token>, TurnBody<P::AnyRoot, M, A, T::Token>>(
                 body,
@@ -284,7 +284,7 @@ where
             return Err(Error::WrongPool);
         }
         let rt = &mut *inside.rt;
-        // SAFETY: used with this runtime's context only.
+        // SAFETY: invariant "Sole owner": used with this runtime's context only.
         let root = unsafe { rt.pool.context().root_place()? };
         rt.pool.context().start()?;
         let mut turns = Turns::of::<M>(&l);
