@@ -73,9 +73,40 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    /// Logs what no earlier entry covers.
+    /// Logs what no earlier entry covers. Most ranges overlap with none.
     #[inline(never)]
-    fn log_uncovered(
+    fn log_uncovered(&self, s: &CtxState, from: usize, to: usize) -> Result<(), JournalOverflow> {
+        let most = Undo::max_units(Self::UNIT) * Self::UNIT;
+        let found = (s.base.get()..s.count.get()).find_map(|i| self.overlaps(s, i, from, to));
+        if let Some((start, end)) = found {
+            if start <= from && to <= end {
+                return Ok(());
+            }
+            return self.log_in_parts(s, from, to);
+        }
+        if to - from > most {
+            return self.log_in_parts(s, from, to);
+        }
+        self.log_entry(s, from, to - from)
+    }
+
+    /// What entry `i` covers of a range, or of its surroundings.
+    #[inline(always)]
+    fn overlaps(&self, s: &CtxState, i: usize, from: usize, to: usize) -> Option<(usize, usize)> {
+        let (first, second) = self.words(s, i);
+        // Most entries are of something else. A range begins where `first` says, or behind.
+        if first >= to {
+            return None;
+        }
+        let (start, end) = self.covered_range(first, second);
+        (end > from && start < to).then_some((start, end))
+    }
+
+    /// [`log_uncovered`](Core::log_uncovered) for a range that earlier entries may cover in part,
+    /// and that may take several entries.
+    #[cold]
+    #[inline(never)]
+    fn log_in_parts(
         &self,
         s: &CtxState,
         mut from: usize,
@@ -86,16 +117,11 @@ impl<M: Model> Core<'_, M> {
         // end.
         let mut i = s.base.get();
         while i < count {
-            let (first, second) = self.words(s, i);
+            let found = self.overlaps(s, i, from, to);
             i += 1;
-            // Most entries are of something else. A range begins where `first` says, or behind.
-            if first >= to {
+            let Some((start, end)) = found else {
                 continue;
-            }
-            let (start, end) = self.covered_range(first, second);
-            if end <= from || to <= start {
-                continue;
-            }
+            };
             if start <= from {
                 from = end;
             } else if to <= end {
@@ -108,31 +134,16 @@ impl<M: Model> Core<'_, M> {
             }
             i = s.base.get();
         }
-        self.log_content(s, from, to - from)
-    }
-
-    /// Logs `bytes` bytes from `from` on, in several entries if one cannot say so many.
-    #[inline(always)]
-    fn log_content(
-        &self,
-        s: &CtxState,
-        mut from: usize,
-        mut bytes: usize,
-    ) -> Result<(), JournalOverflow> {
         let mut most = Undo::max_units(Self::UNIT) * Self::UNIT;
         if planted!("pmem-tx/long-range-in-one-entry") {
             most = usize::MAX;
         }
-        // One call, which is inlined.
-        loop {
-            let part = bytes.min(most);
+        while from < to {
+            let part = most.min(to - from);
             self.log_entry(s, from, part)?;
-            if part == bytes {
-                return Ok(());
-            }
             from += part;
-            bytes -= part;
         }
+        Ok(())
     }
 
     /// Appends an entry for content, if it fits.
