@@ -26,6 +26,10 @@
 //! Only `run_job` depends on a call's types; a program contains the rest once. A step without
 //! messages, result or frees passes what is for them with one comparison each.
 //!
+//! The record of an input of known length, or of a loop's start, changes nothing in the pool. Its
+//! header alone commits it, without a transaction (`record_alone`). The rare cases take the order
+//! above: the first number after an open, and a number that the outbox's head already names.
+//!
 //! # Bypass
 //!
 //! A call whose record is already in the table returns the recorded result.
@@ -57,8 +61,8 @@
 use crate::access::PoolAccess;
 use crate::each::Loop;
 use crate::error::{Error, Mismatch, StepError};
-use crate::join::{Commit, Committed, commit_joined, no_join, no_join_of};
-use crate::open::{Replay, StopOnUnwind};
+use crate::join::{Commit, Committed, commit_joined};
+use crate::open::{Replay, StopOnUnwind, Untyped};
 use crate::outbox::{AnyOutlet, KeepAll, OutboxAction, Outlet, Port, Queue};
 use crate::signature::{Name, args_hash, call_hash, kind};
 use crate::table::{CallKind, CommitWord, Cursor, HeaderWords, RecordView, Table, UnitWriter};
@@ -237,9 +241,9 @@ where
     /// is cheaper, and correct as long as nothing outside of the step has seen the value. `read`
     /// may capture, for example a driver; a bypass does not repeat its effects on volatile state.
     ///
-    /// **Power loss**: the value is recorded, or the input is read again. **Cost**: that of a step
-    /// with this result. **Errors**: [`Error::TableFull`], [`Error::Diverged`];
-    /// [`Error::LoopInterrupted`] if the runtime has stopped.
+    /// **Power loss**: the value is recorded, or the input is read again. **Cost**: the stores of a
+    /// step with this result that changes nothing. **Errors**: [`Error::TableFull`],
+    /// [`Error::Diverged`]; [`Error::LoopInterrupted`] if the runtime has stopped.
     #[track_caller]
     #[inline(always)]
     pub fn record_with<O>(&mut self, read: impl FnOnce() -> O) -> Result<O, Error>
@@ -260,13 +264,33 @@ where
         O: for<'p> Ret<In<'p> = O>,
     {
         let id = Table::<M>::id(call_hash::<(), O>(kind::INPUT, name), 0);
-        let read = Cell::new(Some(read));
-        let body = |_: &Step<'_, '_, M>, _: &mut Root<'_, R::At<'_>, M::Unit>, ()| {
-            read.take()
-                .and_then(|read| read())
-                .ok_or(pmem_tx::Error::Aborted(0))
+        if !CallSignature::<(), O, M>::HEADER_ONLY {
+            let read = Cell::new(Some(read));
+            let body = |_: &Step<'_, '_, M>, _: &mut Root<'_, R::At<'_>, M::Unit>, ()| {
+                read.take()
+                    .and_then(|read| read())
+                    .ok_or(pmem_tx::Error::Aborted(0))
+            };
+            return Ok(self.call::<(), O, _>(id, (), body)?);
+        }
+        if let Some(o) = self.bypass::<(), O>(id) {
+            return Ok(o);
+        }
+        let shape = const { &CallSignature::<(), O, M>::SHAPE };
+        self.untyped().before_input(id, shape)?;
+        let Some(o) = read() else {
+            return Err(Error::Other);
         };
-        Ok(self.call::<(), O, _>(id, (), body)?)
+        let units = CallSignature::<(), O, M>::CONTENT_UNITS;
+        let words = CallSignature::<(), O, M>::header_words(id, units);
+        let mut out = UnitWriter::new(&self.table, self.cursor.payload);
+        if let Some(second) = words.second {
+            out.word(second);
+        }
+        encode_sized(&o, &mut out);
+        let end = out.to;
+        self.untyped().record_alone(end, words.header, None)?;
+        Ok(o)
     }
 
     /// Like [`Replay::record_with`], for an input that comes from the program's
@@ -344,7 +368,7 @@ where
         name: Name,
         args: A,
         body: StepBody<R, M, A, O>,
-        join: impl for<'c> FnMut(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>,
+        mut join: impl for<'c> FnMut(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>,
     ) -> Result<O, StepError<A>>
     where
         O: for<'p> Ret<In<'p> = O>,
@@ -355,13 +379,25 @@ where
             core::mem::forget(args);
             return Ok(o);
         }
-        self.call_slow::<A, O, _, _>(
+        self.call_slow::<A, O, _>(
             id,
             args,
             &move |tx: &Step<'_, '_, M>, root: &mut Root<'_, R::At<'_>, M::Unit>, a: A::In<'_>| {
                 body(tx, root, a)
             },
-            Some(join),
+            |rt, result, end, header| {
+                let mut join = joins(|c| {
+                    let o = result.take();
+                    let r = match &o {
+                        Some(o) => join(o, c),
+                        None => Err(Error::Other),
+                    };
+                    result.set(o);
+                    r
+                });
+                let join: &mut DynJoin<'_, M> = &mut join;
+                rt.commit_joined(end, header, join)
+            },
         )
     }
 
@@ -544,7 +580,8 @@ where
                 return Ok(o);
             }
             if !CallSignature::<A, O, M>::HEADER_ONLY {
-                return self.call_slow(id, args, &body, no_join_of::<O, M>());
+                return self
+                    .call_slow(id, args, &body, |rt, _, end, header| rt.commit(end, header));
             }
             if let Err(error) = self.execute::<A, O, F>(id, &args, &body) {
                 return Err(StepError { error, args });
@@ -576,18 +613,26 @@ where
             sink: &DropResult,
             _o: PhantomData,
         };
-        self.run_job(&job, no_join())
+        self.run_job(&job, |rt, end, header| rt.commit(end, header))
     }
 
     /// The slow path of a call: handles, results of unknown length, joins that read the result, and
     /// everything that `bypass` did not accept.
+    ///
+    /// `commit` commits the step, and may read its result. It gets the end of the record's payload,
+    /// and the header.
     #[inline(never)]
-    pub(crate) fn call_slow<A: Arg, O: Ret, F, J>(
+    pub(crate) fn call_slow<A: Arg, O: Ret, F>(
         &mut self,
         id: u32,
         args: A,
         body: &F,
-        join: Option<J>,
+        commit: impl FnOnce(
+            &mut Untyped<'m, R, M, E, P>,
+            &Cell<Option<O>>,
+            usize,
+            u32,
+        ) -> Result<(), Error>,
     ) -> Result<O, StepError<A>>
     where
         F: for<'p> Fn(
@@ -595,7 +640,6 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, pmem_tx::Error>,
-        J: for<'c> FnMut(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>,
     {
         let session = self.pool.session();
         let refused = if A::OWNED > MOST_HANDLES {
@@ -618,21 +662,12 @@ where
         let r = match refused {
             // Refuse before the body runs.
             Some(e) if !self.replaying() => self.check_running().and(Err(e)),
-            _ => match (Entered::new(&args), join) {
-                (_entered, None) => self.run_job(&job, no_join()),
-                (_entered, Some(mut join)) => {
-                    let join = joins(|c| {
-                        let o = kept_result.result.take();
-                        let r = match &o {
-                            Some(o) => join(o, c),
-                            None => Err(Error::Other),
-                        };
-                        kept_result.result.set(o);
-                        r
-                    });
-                    self.run_job(&job, Some(join))
-                }
-            },
+            _ => {
+                let _entered = Entered::new(&args);
+                self.run_job(&job, |rt, end, header| {
+                    commit(rt, &kept_result.result, end, header)
+                })
+            }
         };
         let r = match (r, kept_result.result.into_inner()) {
             (Ok(()), Some(o)) => {
@@ -660,10 +695,10 @@ where
     /// **Errors**: the error of the job; if there is no room, [`Error::TableFull`] or the reason
     /// given to [`Replay::stop`].
     #[inline(always)]
-    fn run_job<A: Arg, O: Ret, F, K: ResultSink<O>, J>(
+    fn run_job<A: Arg, O: Ret, F, K: ResultSink<O>>(
         &mut self,
         job: &CallJob<'_, A, O, F, K>,
-        join: Option<J>,
+        commit: impl FnOnce(&mut Untyped<'m, R, M, E, P>, usize, u32) -> Result<(), Error>,
     ) -> Result<(), Error>
     where
         F: for<'p> Fn(
@@ -671,7 +706,6 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, pmem_tx::Error>,
-        J: for<'c> FnMut(Commit<'c, M>) -> Result<Committed<'c>, Error>,
     {
         let shape = const { &CallSignature::<A, O, M>::SHAPE };
         let header = Table::<M>::header(shape.header, job.id);
@@ -703,10 +737,7 @@ where
                 let early = queue.action();
                 early.map(|a| a(table, queue, seq, Some((&mut self.env, &mut self.sent))));
             }
-            r = match join {
-                None => self.untyped().commit(end, header),
-                Some(mut join) => self.untyped().commit_joined(end, header, &mut join),
-            };
+            r = commit(self.untyped(), end, header);
         }
         r.or_else(|e| self.untyped().not_executed(job.id, shape, e))
     }
@@ -716,12 +747,69 @@ where
     /// **Errors**: that there is no room for it, or a record in its place; the pool's.
     #[inline(never)]
     fn begin(&mut self, min_bytes: usize) -> Result<(), Error> {
+        self.check_room(min_bytes)?;
+        self.queue.clear::<E>();
+        Ok(self.pool.context().start()?)
+    }
+
+    /// **Errors**: there is no room for a record of so many bytes, or a record in its place.
+    #[inline(always)]
+    fn check_room(&self, min_bytes: usize) -> Result<(), Error> {
         let Cursor { at, end, payload } = self.cursor;
         if at != end || at + Table::<M>::UNIT < payload + min_bytes {
             return Err(self.no_room_error);
         }
+        Ok(())
+    }
+
+    /// Before an input is read whose record is not there, or is none of this input's.
+    ///
+    /// **Errors**: what is there, or that there is no room.
+    #[inline(never)]
+    fn before_input(&mut self, id: u32, shape: &RecordShape) -> Result<(), Error> {
+        if self.replaying() {
+            self.match_record(id, shape)?;
+        }
+        self.check_room(shape.min_bytes)
+    }
+
+    /// Commits the record at the cursor, whose payload ends at `end`, with nothing in the pool:
+    /// most often by its header alone, without a transaction. A loop's state is written here.
+    ///
+    /// **Errors**: the pool's; a save has failed.
+    #[inline(never)]
+    fn record_alone(&mut self, end: usize, header: u32, l: Option<&Loop>) -> Result<(), Error> {
+        let Cursor { at, payload, .. } = self.cursor;
+        let table = &self.table;
+        let begin_loop = |seq| {
+            if planted!("nv-replay/loop-open-before-its-start") {
+                table.commit_record(at, end, seq, header);
+            }
+            if let Some(l) = l {
+                l.write(table, payload, seq)
+            }
+        };
         self.queue.clear::<E>();
-        Ok(self.pool.context().start()?)
+        let mut number = 0;
+        let alone = self.pool.context().pass_number(|seq| {
+            number = seq;
+            let staged = !E::sends_nothing() && table.head_belongs_to(seq);
+            if staged && !planted!("nv-replay/record-before-a-stale-head") {
+                return false;
+            }
+            begin_loop(seq);
+            table.commit_record(at, end, seq, header);
+            true
+        });
+        if alone {
+            self.recorded(at, number)?;
+        } else {
+            self.pool.context().start()?;
+            begin_loop(self.pool.context().next_seq());
+            self.commit(end, header)?;
+        }
+        self.advance(end);
+        Ok(())
     }
 
     /// Commits the step that runs with the record at the cursor, whose payload ends at `end`:
@@ -740,21 +828,23 @@ where
         self.recorded(at, seq)
     }
 
-    /// [`Replay::commit`] with a join. A program contains it once for all of its joins.
+    /// [`Replay::commit`] with a join. A program contains it once for each type of token, and once
+    /// for all closures.
     ///
     /// **Errors**: that of the step or of the join. The step is undone.
     #[inline(never)]
-    fn commit_joined(
+    pub(crate) fn commit_joined<J: Join<M> + ?Sized>(
         &mut self,
         end: usize,
         header: u32,
-        join: &mut dyn for<'c> FnMut(Commit<'c, M>) -> Result<Committed<'c>, Error>,
+        join: &mut J,
     ) -> Result<(), Error> {
         let at = self.cursor.at;
         let table = &self.table;
         let word = |seq| table.record_word(at, end, seq, header);
         let stop = (&mut self.no_room_error, &mut self.cursor);
         let context = self.pool.context();
+        let join = joins(|c| join.join(c));
         let seq = Self::commit_by(context, table, &self.queue, stop, join, word)?;
         self.recorded(at, seq)
     }
@@ -916,17 +1006,10 @@ where
     /// **Errors**: there is no room.
     #[inline(always)]
     pub(crate) fn record_loop(&mut self, l: &Loop, shape: &RecordShape) -> Result<(), Error> {
-        self.begin(shape.min_bytes)?;
-        let Cursor { at, payload, .. } = self.cursor;
-        let seq = self.pool.context().next_seq();
+        self.check_room(shape.min_bytes)?;
         // `min_bytes` includes the state. Nothing at these offsets counts yet.
-        let end = payload + Table::<M>::STATE;
-        let header = Table::<M>::header(shape.header, l.id);
-        if planted!("nv-replay/loop-open-before-its-start") {
-            self.table.commit_record(at, end, seq, header);
-        }
-        l.write(&self.table, payload, seq);
-        self.commit(end, header)
+        let end = self.cursor.payload + Table::<M>::STATE;
+        self.record_alone(end, Table::<M>::header(shape.header, l.id), Some(l))
     }
 
     /// Uses up a number, with all that a transaction needs: for `l` if there is one.
@@ -946,6 +1029,21 @@ where
             }
         });
         Ok(())
+    }
+}
+
+/// What takes part in the commit of a step: a token's attempt, or a closure.
+pub(crate) trait Join<M: Model> {
+    /// Stages, commits, finishes. **Errors**: those of [`Token::join`](crate::Token::join).
+    fn join<'c>(&mut self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error>;
+}
+
+/// Any closure that joins.
+type DynJoin<'a, M> = dyn for<'c> FnMut(Commit<'c, M>) -> Result<Committed<'c>, Error> + 'a;
+
+impl<M: Model> Join<M> for DynJoin<'_, M> {
+    fn join<'c>(&mut self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
+        self(commit)
     }
 }
 
@@ -1142,7 +1240,8 @@ where
         let f = &mut self.cursor;
         f.at -= Table::<M>::UNIT;
         f.payload = payload;
-        if f.at == f.end || planted!("nv-replay/live-one-record-early") {
+        let last = !self.live && f.at == f.end;
+        if last || planted!("nv-replay/live-one-record-early") {
             self.untyped().check_live();
         }
     }
@@ -1178,6 +1277,17 @@ impl<O> ResultSink<O> for KeepResult<O> {
     fn put(&self, o: O, end: usize) {
         self.result.set(Some(o));
         self.end.set(end);
+    }
+}
+
+/// Writes a result of a length that is known.
+#[inline(always)]
+fn encode_sized<O: Ret, M: Model>(o: &O, out: &mut UnitWriter<'_, M>) {
+    if O::BYTES > 0 {
+        o.encode(&mut |b| out.bytes(b));
+        if !O::BYTES.is_multiple_of(Table::<M>::UNIT) {
+            out.pad();
+        }
     }
 }
 
@@ -1260,11 +1370,8 @@ impl<A: Arg, O: Ret, F, K: ResultSink<O>> CallJob<'_, A, O, F, K> {
                 return Err(pmem_tx::Error::PoolFull { bytes });
             }
             out.pad();
-        } else if O::BYTES > 0 {
-            o.encode(&mut |b| out.bytes(b));
-            if !O::BYTES.is_multiple_of(Table::<M>::UNIT) {
-                out.pad();
-            }
+        } else {
+            encode_sized(&o, out);
         }
         self.sink.put(o, out.to);
         Ok(())

@@ -259,6 +259,10 @@ where
         }
         if !self.replaying() {
             self.record_loop(l, &Self::LOOP)?;
+            // What the record says is what was just written.
+            (l.at, l.payload) = (self.cursor.at, self.cursor.payload);
+            self.enter_running(l);
+            return Ok(());
         }
         let next = self.next_record();
         let (true, Some(h)) = (self.matches(&next, l.id, true), &next) else {
@@ -274,10 +278,15 @@ where
             return Err(self.diverged(Mismatch::RecordsRemain));
         }
         if l.running {
-            l.region_base = self.table.region.base();
-            l.outer = core::mem::replace(&mut self.innermost_loop, l.address());
+            self.enter_running(l);
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn enter_running(&mut self, l: &mut Loop) {
+        l.region_base = self.table.region.base();
+        l.outer = core::mem::replace(&mut self.innermost_loop, l.address());
     }
 
     /// Ends an iteration. Begins the next one, or ends the loop and returns its result.

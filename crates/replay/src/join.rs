@@ -57,22 +57,6 @@ impl<'c, M: Model> Commit<'c, M> {
     }
 }
 
-/// The type of a join that is not there.
-type NoJoin<M> = for<'c> fn(Commit<'c, M>) -> Result<Committed<'c>, Error>;
-
-/// The type of a join that is not there, and would read a result of type `O`.
-type NoJoinOf<O, M> = for<'c> fn(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>;
-
-/// No join.
-pub(crate) fn no_join<M: Model>() -> Option<NoJoin<M>> {
-    None
-}
-
-/// No join that reads a result of this type.
-pub(crate) fn no_join_of<O, M: Model>() -> Option<NoJoinOf<O, M>> {
-    None
-}
-
 /// Commits a step together with what `join` stages. `word` prepares the commit word of the number
 /// that it is given; `stored` tells that it is stored. Returns the number.
 ///

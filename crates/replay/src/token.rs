@@ -17,7 +17,7 @@
 //! body, nor reach the body of another step.
 
 use crate::access::PoolAccess;
-use crate::call::{Named, Step, StepBody};
+use crate::call::{Join, Named, Step, StepBody};
 use crate::error::{Error, StepError};
 use crate::join::{Commit, Committed};
 use crate::open::Replay;
@@ -149,6 +149,13 @@ impl<'a, M: Model, K: Token<M>> Attempt<'a, M, K> {
             return Ok(commit.store());
         }
         self.token.join(commit)
+    }
+}
+
+impl<M: Model, K: Token<M>> Join<M> for &Attempt<'_, M, K> {
+    #[inline(always)]
+    fn join<'c>(&mut self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
+        Attempt::join(self, commit)
     }
 }
 
@@ -284,8 +291,7 @@ where
             return Ok(o);
         }
         let attempt = Attempt::new(token);
-        let join = joins_of(|_: &O, c| attempt.join(c));
-        self.call_slow::<A, O, _, _>(
+        self.call_slow::<A, O, _>(
             id,
             args,
             &|step, root, a| {
@@ -301,17 +307,9 @@ where
                 };
                 body(&step, root, a)
             },
-            Some(join),
+            |rt, _, end, header| rt.commit_joined(end, header, &mut &attempt),
         )
     }
-}
-
-/// Makes the compiler infer the closure's higher-ranked lifetimes.
-fn joins_of<M: Model, O, F>(f: F) -> F
-where
-    F: for<'c> FnMut(&O, Commit<'c, M>) -> Result<Committed<'c>, Error>,
-{
-    f
 }
 
 impl<R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Named<'_, '_, R, M, E, P>

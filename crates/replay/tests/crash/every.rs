@@ -51,6 +51,7 @@ every! {
     turns_that_send: turns_send, turns_sent, WorldState::default();
     turns_withdrawn: turns_send, turns_sent, WorldState { reads: 1, ..WorldState::default() };
     iterations_withdrawn: iterations, iterations_done, WorldState { reads: 1, ..WorldState::default() };
+    records_withdrawn: records, iterations_done, WorldState { reads: 1, ..WorldState::default() };
     // The first execution sends, the one after a cut does not.
     outputs_withdrawn: sends, sends_done, WorldState { reads: 1, ..WorldState::default() };
 }

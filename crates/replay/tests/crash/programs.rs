@@ -21,6 +21,8 @@ pub struct WorldState {
     pub shown: Vec<u32>,
     /// The program has reached its end.
     pub done: bool,
+    /// Which calls were made in the other of two ways when they were last made.
+    pub withdrawn: [bool; 3],
 }
 pub type W<'r> = World<'r, WorldState>;
 
@@ -405,6 +407,32 @@ where
     let (n, _) = state(rt);
     let done = (0..3).filter(|i| n >> i & 1 != 0).map(|i| 50 + i);
     assert_eq!(world.get().sent, done.collect::<Vec<_>>());
+}
+
+/// A call sends a message before a cut, and after the cut it is an input, with the number that the
+/// step would have had. A record is that of the call that was made last.
+pub fn records<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    for i in 0..3_u32 {
+        if rt.is_live() {
+            // A transaction that gives its number back: the first one after an open is never
+            // committed by its header alone.
+            let _ = rt.view(|_, _| ())?;
+            let withdrawn = read_sensor(world) % 2 == 1;
+            world.update(|w| w.withdrawn[i as usize] = withdrawn);
+        }
+        if world.with(|w| w.withdrawn[i as usize]) {
+            assert_eq!(rt.record(i)?, i);
+        } else {
+            rt.step(i, |tx, t, i| {
+                *t.fields(tx).n.get_mut()? += 1 << i;
+                tx.send(&PORT, 50 + i)
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// Loops of one step: with arguments, with a handle that is lent, behind records of the iteration
