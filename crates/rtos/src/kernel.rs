@@ -124,6 +124,11 @@ const fn kinds<S: System>(kind: Kind) -> usize {
     n
 }
 
+/// Whether steps change words. Where they do, the words are settled before numbers come round.
+const fn changes_words<S: System>() -> bool {
+    tags::staged::<S>() > 0
+}
+
 /// Whether an operation may need more than what is done for most: flags that are set again, and
 /// changed threads.
 const fn has_more<S: System>() -> bool {
@@ -539,10 +544,12 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    /// Prepares for a call that may use a number for which no joiner is asked.
-    pub fn before_a_number(&mut self, t: usize) -> Result<(), TagError> {
+    /// Prepares for a call that may use `N` numbers for which no joiner is asked.
+    pub fn before_numbers<const N: usize>(&mut self, t: usize) -> Result<(), TagError> {
         if !planted!("nv-rtos/records-not-counted") {
-            self.use_number(t)?;
+            for _ in 0..N {
+                self.use_number(t)?;
+            }
         }
         let c = self.control(t);
         if c.held != 0 {
@@ -559,6 +566,9 @@ impl<S: System> State<'_, S> {
     #[inline(always)]
     fn stages_nothing(&mut self, t: usize) -> bool {
         let c = self.control(t);
+        if const { !changes_words::<S>() } {
+            return c.done == 0;
+        }
         let nothing = c.done == 0 && c.numbers > 1;
         c.numbers -= u16::from(nothing);
         nothing
@@ -1251,7 +1261,16 @@ impl<'m, S: System> Sys<'_, 'm, S> {
 
     /// Before a call that may use a number.
     pub(crate) fn before_a_number(&self) -> Result<(), Error> {
-        let done = self.kernel.section(|s| s.before_a_number(self.me()));
+        self.before_numbers::<1>()
+    }
+
+    /// Before a call that may use `N` numbers. In a system whose steps change no words, numbers
+    /// need not be counted, and nobody holds a lock.
+    pub(crate) fn before_numbers<const N: usize>(&self) -> Result<(), Error> {
+        if const { !changes_words::<S>() } {
+            return Ok(());
+        }
+        let done = self.kernel.section(|s| s.before_numbers::<N>(self.me()));
         done.map_err(|_| Error::Aborted(code::DAMAGED))
     }
 

@@ -254,7 +254,7 @@ pub fn reserved<'c, S: System, R: Persist>(
     if !free || planted!("nv-rtos/free-place-keeps-records") {
         return Some(place);
     }
-    let counted = kernel.section(|s| s.before_a_number(me)).ok();
+    let counted = kernel.section(|s| s.before_numbers::<1>(me)).ok();
     let place = counted.and_then(|()| place.start_over().ok());
     if place.is_none() {
         kernel.section(|s| s.control(me).waits_for = NOTHING);
