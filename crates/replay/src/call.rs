@@ -27,8 +27,9 @@
 //! messages, result or frees passes what is for them with one comparison each.
 //!
 //! The record of an input of known length, or of a loop's start, changes nothing in the pool. Its
-//! header alone commits it, without a transaction (`record_alone`). The rare cases take the order
-//! above: the first number after an open, and a number that the outbox's head already names.
+//! header alone commits it, without a transaction (`record_alone`). Three rare cases take the order
+//! above: the first number after an open, a number at which the pool sweeps, and one that the
+//! outbox's head already carries.
 //!
 //! # Bypass
 //!
@@ -762,9 +763,10 @@ where
         Ok(())
     }
 
-    /// Before an input is read whose record is not there, or is none of this input's.
+    /// Checks that an input can be recorded, before it is read. The fast path has found no record
+    /// of it.
     ///
-    /// **Errors**: what is there, or that there is no room.
+    /// **Errors**: the record in its place is that of another call, or there is no room.
     #[inline(never)]
     fn before_input(&mut self, id: u32, shape: &RecordShape) -> Result<(), Error> {
         if self.replaying() {
@@ -773,8 +775,9 @@ where
         self.check_room(shape.min_bytes)
     }
 
-    /// Commits the record at the cursor, whose payload ends at `end`, with nothing in the pool:
-    /// most often by its header alone, without a transaction. A loop's state is written here.
+    /// Commits the record at the cursor, whose payload ends at `end`, and changes nothing in the
+    /// pool: most often by its header alone, without a transaction. If the record is that of a
+    /// loop, writes the loop's state first.
     ///
     /// **Errors**: the pool's; a save has failed.
     #[inline(never)]

@@ -124,7 +124,8 @@ const fn kinds<S: System>(kind: Kind) -> usize {
     n
 }
 
-/// Whether steps change words. Where they do, the words are settled before numbers come round.
+/// Whether steps of this system can change words of the kernel. Only then is there something to
+/// sweep before a sequence number is used again, so only then are numbers counted.
 const fn changes_words<S: System>() -> bool {
     tags::staged::<S>() > 0
 }
@@ -544,7 +545,7 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    /// Prepares for a call that may use `N` numbers for which no joiner is asked.
+    /// Prepares for a call that may use `N` sequence numbers, and does not ask the kernel to join.
     pub fn before_numbers<const N: usize>(&mut self, t: usize) -> Result<(), TagError> {
         if !planted!("nv-rtos/records-not-counted") {
             for _ in 0..N {
@@ -1264,8 +1265,8 @@ impl<'m, S: System> Sys<'_, 'm, S> {
         self.before_numbers::<1>()
     }
 
-    /// Before a call that may use `N` numbers. In a system whose steps change no words, numbers
-    /// need not be counted, and nobody holds a lock.
+    /// Before a call that may use `N` sequence numbers. A system whose steps change no words has
+    /// nothing to sweep and no mutexes: then there is nothing to do.
     pub(crate) fn before_numbers<const N: usize>(&self) -> Result<(), Error> {
         if const { !changes_words::<S>() } {
             return Ok(());

@@ -21,7 +21,7 @@ pub struct WorldState {
     pub shown: Vec<u32>,
     /// The program has reached its end.
     pub done: bool,
-    /// Which calls were made in the other of two ways when they were last made.
+    /// Which calls recorded an input, and sent no message, when they were last made.
     pub withdrawn: [bool; 3],
 }
 pub type W<'r> = World<'r, WorldState>;
@@ -409,8 +409,9 @@ where
     assert_eq!(world.get().sent, done.collect::<Vec<_>>());
 }
 
-/// A call sends a message before a cut, and after the cut it is an input, with the number that the
-/// step would have had. A record is that of the call that was made last.
+/// Each call is a step that sends a message, or an input that sends none; `withdrawn` says which it
+/// was last. A step that was cut may be an input after the cut, with the sequence number that the
+/// step would have had: then the step's message must not be sent.
 pub fn records<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
