@@ -34,7 +34,8 @@ pub struct Args {
     /// scenario. At most 40 minutes on two cores
     #[arg(long)]
     long: bool,
-    /// Where the last cut leaves very many states, boot a sample of them, which this number selects
+    /// A sample, which this number selects: half of the scenarios and of the planted bugs, and where
+    /// the last cut leaves very many states, some of them
     #[arg(long, value_name = "N", conflicts_with = "long")]
     sample: Option<u64>,
     /// Runs each scenario once without a cut, and prints how many of its instructions are in which
@@ -294,7 +295,8 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     if tests == 0 {
         bail!("no test of the rig ran");
     }
-    // Each run boots others of the states that are too many. A failure's line repeats it alone.
+    // Each run takes other scenarios, and others of the states that are too many. A failure's line
+    // repeats it alone.
     let seed = std::time::UNIX_EPOCH.elapsed()?.as_secs();
     let a = Args {
         long,

@@ -78,16 +78,11 @@ impl<M: Model> Core<'_, M> {
     fn log_uncovered(&self, s: &CtxState, from: usize, to: usize) -> Result<(), JournalOverflow> {
         let most = Undo::max_units(Self::UNIT) * Self::UNIT;
         let found = (s.base.get()..s.count.get()).find_map(|i| self.overlaps(s, i, from, to));
-        if let Some((start, end)) = found {
-            if start <= from && to <= end {
-                return Ok(());
-            }
-            return self.log_in_parts(s, from, to);
+        match found {
+            Some((start, end)) if start <= from && to <= end => Ok(()),
+            None if to - from <= most => self.log_entry(s, from, to - from),
+            _ => self.log_in_parts(s, from, to),
         }
-        if to - from > most {
-            return self.log_in_parts(s, from, to);
-        }
-        self.log_entry(s, from, to - from)
     }
 
     /// What entry `i` covers of a range, or of its surroundings.

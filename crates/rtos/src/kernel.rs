@@ -821,21 +821,17 @@ impl<S: System> State<'_, S> {
 
     #[inline(never)]
     fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
-        let all = spec.word..spec.word + spec.words;
-        // Most slots are empty. A bit for each slot, as in its RAM.
-        let (mut free, mut full, mut bit) = (0, 0, 1_u32);
-        for word in all {
-            if self.store.is_zero(word) || self.store.get(word)? == 0 {
+        // A bit for each slot, as in its RAM.
+        let (mut free, mut bit) = (0, 1_u32);
+        for (slot, word) in (0..).zip(spec.word..spec.word + spec.words) {
+            // Most slots are empty, and most words of empty ones were never written.
+            let state = match self.store.is_zero(word) {
+                true => 0,
+                false => self.store.get(word)?,
+            };
+            if state == 0 {
                 free |= bit;
             } else {
-                full |= bit;
-            }
-            bit = bit.rotate_left(1);
-        }
-        let (mut word, mut slot) = (spec.word, 0);
-        while full != 0 {
-            if full & 1 != 0 {
-                let state = self.store.get(word)?;
                 check_state(word, state & FULL != 0)?;
                 let (_, _, slots) = self.ram.parts();
                 if let Some(s) = slots.get_mut(usize::from(word)) {
@@ -843,8 +839,7 @@ impl<S: System> State<'_, S> {
                 }
                 self.put_back(object, slot);
             }
-            full >>= 1;
-            (word, slot) = (word + 1, slot + 1);
+            bit = bit.rotate_left(1);
         }
         let (_, objects, slots) = self.ram.parts();
         let Some(o) = objects.get_mut(usize::from(object)) else {

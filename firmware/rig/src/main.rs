@@ -66,7 +66,8 @@ struct Args {
     /// find the same registers
     #[arg(long, value_name = "M=PROGRAM", value_parser = emulator)]
     qemu: Vec<(String, PathBuf)>,
-    /// Where the last cut leaves very many states, boot a sample of them, which this number selects
+    /// A sample, which this number selects: half of the scenarios and of the planted bugs, and where
+    /// the last cut leaves very many states, some of them
     #[arg(long, value_name = "N", conflicts_with = "long")]
     sample: Option<u64>,
     /// Where to write the figures: one flat JSON object
@@ -293,6 +294,16 @@ const KEEPS_NOTHING: usize = 16;
 /// States of one scenario after which an exploration without a given depth ends.
 const MOST: u64 = 300_000;
 
+/// Whether a run with a sample takes a scenario on a machine, or a planted bug: one run in two
+/// does. Each run takes those of threads and of the kernel, and what only measures, which is short.
+fn in_turn(j: &Job, run: u64) -> bool {
+    let always = j.case.preempts || j.case.measures || j.source.group.starts_with("rtos");
+    let named = [&j.source.machine, &j.source.group, &j.case.name];
+    let letters = named.into_iter().flat_map(|n| n.bytes());
+    let turn = letters.map(u64::from).sum::<u64>() + u64::from(j.case.argument) + run;
+    always && j.planted.is_none() || turn.is_multiple_of(2)
+}
+
 fn all(a: &Args) -> Result<bool> {
     let mut jobs = jobs(a)?;
     // What takes longest comes first, so that no core waits for it at the end: where words are
@@ -308,6 +319,9 @@ fn all(a: &Args) -> Result<bool> {
             k += 1;
             (k - 1) % n == i - 1
         });
+    }
+    if let Some(run) = a.sample {
+        jobs.retain(|j| in_turn(j, run));
     }
     if jobs.is_empty() {
         bail!("no scenario to explore");
@@ -420,4 +434,38 @@ fn said(j: &Job, d: &Done) {
         (n, _) => format!("  {n} FAILED"),
     };
     println!("{name:34} {i:10} {s:6} {k:7} {c:9} {b:9} {rate:8.0}{end}");
+}
+
+#[cfg(test)]
+mod turns {
+    use super::*;
+
+    #[test]
+    fn two_runs_take_all_scenarios_and_each_takes_those_of_threads() {
+        let images = ["arm", "riscv", "msp430"].map(|machine| {
+            let of = |g: &relume_suite::Group<HostModel>| format!("--image={machine}/{}=x", g.name);
+            groups::<HostModel>().iter().map(of).collect::<Vec<_>>()
+        });
+        let rig = std::iter::once("relume-rig".to_owned());
+        let all = jobs(&Args::parse_from(rig.chain(images.concat()))).unwrap();
+        let taken = |run| all.iter().filter(|j| in_turn(j, run)).count();
+        let threads = all
+            .iter()
+            .filter(|j| j.case.preempts && j.planted.is_none());
+        assert!(threads.clone().count() > 20);
+        assert!(threads.clone().all(|j| in_turn(j, 0) && in_turn(j, 1)));
+        assert!(all.iter().all(|j| in_turn(j, 0) || in_turn(j, 1)));
+        for run in [0, 1] {
+            assert!(
+                taken(run) < all.len() * 3 / 4,
+                "{} of {}",
+                taken(run),
+                all.len()
+            );
+            let planted = all
+                .iter()
+                .filter(|j| j.planted.is_some() && in_turn(j, run));
+            assert!(planted.count() > 30);
+        }
+    }
 }

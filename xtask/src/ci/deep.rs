@@ -18,36 +18,48 @@ pub fn evaluate(s: &Step) -> Result<Outcome> {
 /// A package, and arguments of `cargo miri test`.
 type Suite = (&'static str, &'static [&'static str]);
 
-/// What Miri runs of each crate in each run of CI. With `--long` all tests of each crate.
+/// What Miri runs of each crate in CI: one in [`TURNS`] in each run, those of a crate in different
+/// runs. With `--long` all tests of each crate.
 ///
 /// A campaign boots a few states at depth 1; the suites that are left out take minutes for the
 /// first one.
 const UNDER_MIRI: &[Suite] = &[
     (
         "nvmem",
+        &["--lib", "--test", "bounded", "--test", "soundness"],
+    ),
+    ("nvmem", &["--test", "derive", "--test", "derive_paths"]),
+    // Where a `u64` is aligned to 4.
+    (
+        "nvmem",
         &[
-            "--lib",
-            "--test",
-            "bounded",
-            "--test",
-            "derive_paths",
+            "--target",
+            "i686-unknown-linux-gnu",
             "--test",
             "soundness",
+            "region",
         ],
     ),
     ("pmem-tx", &["--lib", "--test", "shared"]),
     ("pmem-tx", &["--test", "preempt", "threads"]),
     ("pmem-tx", &["--test", "crash", "elision"]),
-    ("nv-replay", &["--lib"]),
+    ("pmem-tx", &["--test", "basic"]),
+    // The other models differ in the width of a unit and in fences.
+    ("pmem-tx", &["--test", "misuse", "in_order_32"]),
+    ("nv-replay", &["--lib", "--test", "several"]),
     ("nv-replay", &["--test", "steps", "a_handle"]),
     ("nv-replay", &["--test", "soundness", "runtime"]),
-    ("nv-device", &["--test", "hostile", "--test", "golden"]),
+    ("nv-replay", &["--test", "basic"]),
+    ("vnv-heap", &["--test", "soundness", "a_save_between"]),
+    ("vnv-heap", &["--test", "in_place"]),
+    ("vnv-heap", &["--test", "basic"]),
     ("nvlist", &["--lib", "--test", "golden"]),
     ("nvlist", &["--test", "soundness", "edited"]),
-    ("vnv-heap", &["--test", "soundness", "a_save_between"]),
+    ("nv-rtos", &["--test", "hostile"]),
     ("checkpoint", &["--test", "images", "damage"]),
     ("checkpoint", &["--test", "log", "another_program"]),
     ("checkpoint", &["--test", "soundness", "table"]),
+    ("nv-device", &["--test", "hostile", "--test", "golden"]),
     (
         "nv-mirror",
         &[
@@ -59,40 +71,12 @@ const UNDER_MIRI: &[Suite] = &[
             "an_open",
         ],
     ),
+    ("powerfail", &["--test", "mapped", "two_"]),
     ("spi-fram", &["--lib", "--test", "bus", "--test", "parts"]),
     ("i2c-fram", &["--lib", "--test", "bus", "--test", "parts"]),
-    ("powerfail", &["--test", "mapped", "two_"]),
 ];
-
-/// The suites that take longest, in three parts. A run of CI takes one of them.
-const BY_TURNS: [&[Suite]; 3] = [
-    &[
-        // Where a `u64` is aligned to 4.
-        (
-            "nvmem",
-            &[
-                "--target",
-                "i686-unknown-linux-gnu",
-                "--test",
-                "soundness",
-                "region",
-            ],
-        ),
-        ("pmem-tx", &["--test", "basic"]),
-        ("nv-rtos", &["--test", "hostile"]),
-    ],
-    &[
-        ("nvmem", &["--test", "derive"]),
-        ("nv-replay", &["--test", "several"]),
-        ("vnv-heap", &["--test", "in_place"]),
-    ],
-    &[
-        // The other models differ in the width of a unit and in fences.
-        ("pmem-tx", &["--test", "misuse", "in_order_32"]),
-        ("nv-replay", &["--test", "basic"]),
-        ("vnv-heap", &["--test", "basic"]),
-    ],
-];
+/// Runs of CI that between them take all suites.
+const TURNS: usize = 3;
 
 /// The aliasing models: Stacked Borrows, Tree Borrows.
 const MODELS: [&str; 2] = [
@@ -102,7 +86,7 @@ const MODELS: [&str; 2] = [
 
 /// The tests that ran under each aliasing model. With `--long` each suite runs under both. In CI it
 /// runs under one of them, and in another run under the other one: half of the suites under each,
-/// at the same time. The time at which the run begins decides that, and which of [`BY_TURNS`] run.
+/// at the same time. The time at which the run begins decides that, and which suites run.
 pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     if ctx.nightly.is_none() || !has_miri("nightly") {
         let how = "needs a nightly with Miri: rustup toolchain install nightly -c miri,rust-src";
@@ -128,21 +112,21 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let run = std::time::UNIX_EPOCH.elapsed()?.as_secs() as usize;
     let mut suites = UNDER_MIRI.to_vec();
     if ctx.long {
-        suites.extend(BY_TURNS.concat());
-        suites.sort_by_key(|(package, _)| *package);
-        // What is marked as ignored there stays so: it starts processes, or takes hours.
         suites.dedup_by_key(|(package, _)| *package);
+        // What is marked as ignored there stays so: it starts processes, or takes hours.
         // The heap behind a bus fails at each byte, in code of other crates: hours.
         for (_, args) in suites.iter_mut().filter(|s| s.0 != "spi-fram") {
             *args = &["--lib", "--tests"];
         }
-    } else {
-        suites.extend(BY_TURNS[run / 2 % BY_TURNS.len()]);
     }
-    let mine = |(i, suite)| ctx.shard.is_none_or(|s| s.takes(i)).then_some(suite);
-    let suites: Vec<_> = suites.into_iter().enumerate().filter_map(mine).collect();
+    let mine = |i: usize| match ctx.long {
+        true => ctx.shard.is_none_or(|s| s.takes(i)),
+        false => i % TURNS == run % TURNS,
+    };
+    let suites = suites.into_iter().enumerate();
+    let suites: Vec<_> = suites.filter_map(|(i, s)| mine(i).then_some(s)).collect();
     let under = |model: usize| -> Vec<Command> {
-        let its = |i: &usize| ctx.long || (i + run) % 2 == model;
+        let its = |i: &usize| ctx.long || (i + run / TURNS) % 2 == model;
         let all = suites.iter().enumerate().filter(|(i, _)| its(i));
         all.map(|(_, (package, args))| command(package, args, MODELS[model]))
             .collect()
@@ -158,9 +142,8 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let each = match ctx.long {
         true => "each suite under both of them".to_owned(),
         false => format!(
-            "each suite under one of them; part {} of {}",
-            run / 2 % BY_TURNS.len() + 1,
-            BY_TURNS.len()
+            "each suite under one of them; part {} of {TURNS}",
+            run % TURNS + 1
         ),
     };
     Ok(format!(

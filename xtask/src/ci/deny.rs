@@ -4,6 +4,7 @@
 use super::Ctx;
 use crate::project::has_program;
 use crate::run::{Outcome, Step, cargo, show};
+use crate::test::unoptimised;
 use anyhow::{Result, ensure};
 use std::process::Command;
 
@@ -21,12 +22,9 @@ const UNUSED: [&str; 3] = [
     "license-not-encountered",
 ];
 
-/// How it is installed: without optimisation, which takes two minutes of one core.
+/// How it is installed.
 pub fn install() -> Command {
-    let mut c = cargo();
-    c.args(["install", "cargo-deny", "--version", VERSION, "--locked"])
-        .args(["--debug", "--config", "profile.dev.debug=false"]);
-    c
+    unoptimised("cargo-deny", VERSION)
 }
 
 /// Advisories are left out: their database is on the network.
