@@ -34,8 +34,8 @@ pub struct Args {
     /// scenario. At most 40 minutes on two cores
     #[arg(long)]
     long: bool,
-    /// A sample, which this number selects: half of the scenarios and of the planted bugs, and where
-    /// the last cut leaves very many states, some of them
+    /// A sample, which this number selects: half of the scenarios and of the planted bugs, and
+    /// some of the states where the last cut leaves very many
     #[arg(long, value_name = "N", conflicts_with = "long")]
     sample: Option<u64>,
     /// Runs each scenario once without a cut, and prints how many of its instructions are in which

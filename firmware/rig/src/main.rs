@@ -66,8 +66,8 @@ struct Args {
     /// find the same registers
     #[arg(long, value_name = "M=PROGRAM", value_parser = emulator)]
     qemu: Vec<(String, PathBuf)>,
-    /// A sample, which this number selects: half of the scenarios and of the planted bugs, and where
-    /// the last cut leaves very many states, some of them
+    /// A sample, which this number selects: half of the scenarios and of the planted bugs, and
+    /// some of the states where the last cut leaves very many
     #[arg(long, value_name = "N", conflicts_with = "long")]
     sample: Option<u64>,
     /// Where to write the figures: one flat JSON object
