@@ -76,7 +76,7 @@ const UNDER_MIRI: &[Suite] = &[
     ("i2c-fram", &["--lib", "--test", "bus", "--test", "parts"]),
 ];
 /// Runs of CI that between them take all suites.
-const TURNS: usize = 3;
+const TURNS: usize = 5;
 
 /// The aliasing models: Stacked Borrows, Tree Borrows.
 const MODELS: [&str; 2] = [
