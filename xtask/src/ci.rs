@@ -12,7 +12,7 @@ use crate::{boards, consumers, demo, machine, msp430, qemu};
 use anyhow::Result;
 use std::time::Duration;
 
-/// Runs every check that a change must pass: about 45 minutes on 2 cores
+/// Runs every check that a change must pass: about an hour on 2 cores
 #[derive(clap::Args)]
 pub struct Args {
     /// Hours of it: full Miri suites, three cuts in a row, ten minutes for each fuzz target; the

@@ -137,7 +137,10 @@ of number 1
         let image = bytes(wide::image());
         let sb = superblock(&image);
         let mut out = String::new();
-        for at in 0..image.len() {
+        // Under Miri, which is slow, some places are enough.
+        let some = if cfg!(miri) { 61 } else { 1 };
+        for at in (0..image.len()).step_by(some) {
+            out.clear();
             for value in [0, 0xFF, image[at] ^ 1] {
                 let mut bytes = image.clone();
                 bytes[at] = value;
