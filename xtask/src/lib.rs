@@ -10,6 +10,7 @@ mod abi;
 pub mod adoption;
 pub mod boards;
 mod ci;
+pub mod commit;
 mod consumers;
 mod demo;
 mod docs;
@@ -17,6 +18,8 @@ mod evaluate;
 pub mod figures;
 mod firmware;
 mod inspect;
+mod install;
+mod lab;
 pub mod machine;
 pub mod msp430;
 pub mod project;
@@ -25,7 +28,6 @@ pub mod run;
 mod sabotage;
 pub mod shard;
 pub mod sizes;
-mod test;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -38,9 +40,10 @@ use std::process::ExitCode;
     bin_name = "cargo xtask",
     after_help = "\
 To begin:
-  cargo xtask demo                   see it work: a minute, nothing to install
-  cargo xtask ci --only fmt,clippy   a few of the checks; without --only all of them
-  cargo xtask test                   all checks, after installing what they need
+  cargo xtask demo                     see it work: a minute, nothing to install
+  cargo xtask test                     the checks that need no other tools: 20 minutes
+  cargo xtask test --only fmt,clippy   a few of them
+  cargo xtask ci                       a part of all others, which the commit chooses
 
 `cargo xtask COMMAND --help` explains a command. Logs are in target/xtask."
 )]
@@ -52,8 +55,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Args),
-    /// Installs missing targets, components and programs, then runs `ci`
-    Test(ci::Args),
+    Test(ci::TestArgs),
     Ci(ci::Args),
     Consumers(consumers::Args),
     Evaluate(evaluate::Args),
@@ -99,7 +101,7 @@ fn parse() -> Cli {
 pub fn main() -> ExitCode {
     let result = match parse().command {
         Command::Demo(a) => demo::run(a),
-        Command::Test(a) => test::run(a),
+        Command::Test(a) => ci::test(a),
         Command::Ci(a) => ci::run(a),
         Command::Consumers(a) => consumers::run(a),
         Command::Evaluate(a) => evaluate::run(a),

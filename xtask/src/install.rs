@@ -1,6 +1,5 @@
-//! `cargo xtask test`: installs what is missing, then everything that CI does.
+//! What steps need besides cargo, and how it is installed.
 
-use crate::ci;
 use crate::ci::deny;
 use crate::ci::packages::{TOOLS, oldest};
 use crate::project::{
@@ -14,47 +13,100 @@ use std::process::Command;
 /// The version that is installed where there is none.
 const CARGO_FUZZ: (&str, &str) = ("cargo-fuzz", "0.13.2");
 
-pub fn run(a: ci::Args) -> Result<()> {
-    install(a.long)?;
-    ci::run(a)
+/// Something that a step needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// The bare targets of the pinned toolchain, and its library sources.
+    Targets,
+    /// A nightly with library sources.
+    Nightly,
+    Miri,
+    CargoFuzz,
+    CargoDeny,
+    /// The compilers that published crates promise to build with.
+    Oldest,
+    /// cargo-hack and cargo-machete.
+    Choices,
+    Valgrind,
+    Mspdebug,
+    Qemu,
+    /// What the rig's build calls besides Rust.
+    Rig,
 }
 
-/// **Errors**: something is missing and cannot be installed from here; the message is what a person
-/// must type.
-fn install(long: bool) -> Result<()> {
-    install_rust()?;
-    for v in oldest(&Project::load()?)? {
-        if version(&v).is_none() || BARE.iter().any(|t| !has_target(&v, t)) {
-            let mut c = rustup(&["toolchain", "install", &v, "--profile", "minimal"]);
-            c.args(BARE.iter().flat_map(|t| ["-t", *t]));
-            get(c)?;
+impl Need {
+    /// Installs it where it is missing.
+    ///
+    /// **Errors**: it cannot be installed from here; the message is what a person must type.
+    pub fn install(self) -> Result<()> {
+        match self {
+            Need::Targets => targets(),
+            Need::Nightly => nightly_with_sources(),
+            Need::Miri if has_miri("nightly") => Ok(()),
+            Need::Miri => {
+                nightly_with_sources()?;
+                get(rustup(&[
+                    "component",
+                    "add",
+                    "miri",
+                    "--toolchain",
+                    "nightly",
+                ]))
+            }
+            Need::CargoFuzz => tool(CARGO_FUZZ),
+            Need::Choices => TOOLS.into_iter().try_for_each(tool),
+            Need::CargoDeny if has_program("cargo-deny") => Ok(()),
+            Need::CargoDeny => get(deny::install()),
+            Need::Oldest => {
+                for v in oldest(&Project::load()?)? {
+                    if version(&v).is_none() || BARE.iter().any(|t| !has_target(&v, t)) {
+                        let mut c = rustup(&["toolchain", "install", &v, "--profile", "minimal"]);
+                        c.args(BARE.iter().flat_map(|t| ["-t", *t]));
+                        get(c)?;
+                    }
+                }
+                Ok(())
+            }
+            Need::Valgrind => program("valgrind", "valgrind"),
+            Need::Mspdebug => program("mspdebug", "mspdebug"),
+            Need::Qemu => {
+                let mut all = qemu::programs().into_iter();
+                all.try_for_each(|(name, package)| program(name, package))
+            }
+            Need::Rig => rig_needs().into_iter().try_for_each(apt),
         }
     }
-    if !has_miri("nightly") {
-        get(rustup(&[
-            "component",
-            "add",
-            "miri",
-            "--toolchain",
-            "nightly",
-        ]))?;
-    }
-    let tools = if long { &TOOLS[..] } else { &[] };
-    for (tool, version) in [CARGO_FUZZ].iter().chain(tools) {
-        if !has_program(tool) {
-            get(unoptimised(tool, version))?;
+
+    /// Its name in a list.
+    pub fn name(self) -> &'static str {
+        match self {
+            Need::Targets => "bare targets",
+            Need::Nightly => "nightly",
+            Need::Miri => "Miri",
+            Need::CargoFuzz => "cargo-fuzz",
+            Need::CargoDeny => "cargo-deny",
+            Need::Oldest => "older compilers",
+            Need::Choices => "cargo-hack, cargo-machete",
+            Need::Valgrind => "valgrind",
+            Need::Mspdebug => "mspdebug",
+            Need::Qemu => "QEMU",
+            Need::Rig => "cmake, libclang",
         }
     }
-    if !has_program("cargo-deny") {
-        get(deny::install())?;
+}
+
+fn tool((name, version): (&str, &str)) -> Result<()> {
+    match has_program(name) {
+        true => Ok(()),
+        false => get(unoptimised(name, version)),
     }
-    let same = ["valgrind", "mspdebug"].map(|name| (name, name));
-    for (program, package) in same.into_iter().chain(qemu::programs()) {
-        if !has_program(program) {
-            apt(package)?;
-        }
+}
+
+fn program(name: &str, package: &str) -> Result<()> {
+    match has_program(name) {
+        true => Ok(()),
+        false => apt(package),
     }
-    install_rig()
 }
 
 /// What the rig's build calls besides Rust.
@@ -100,21 +152,23 @@ fn has_libclang() -> bool {
     dirs.iter().any(|d| named(d))
 }
 
-/// **Errors**: as above.
+/// The targets and components with which images and the rig are built.
+///
+/// **Errors**: as [`Need::install`].
 pub fn install_rig() -> Result<()> {
     install_rust()?;
-    rig_needs().into_iter().try_for_each(apt)
+    Need::Rig.install()
 }
 
-/// The targets and components that building for the machines needs.
+/// The targets and components with which images are built.
 ///
-/// **Errors**: as above.
+/// **Errors**: as [`Need::install`].
 pub fn install_rust() -> Result<()> {
-    if !has_program("rustup") {
-        bail!(
-            "rustup is not installed; type:\n  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
-        );
-    }
+    targets()?;
+    nightly_with_sources()
+}
+
+fn targets() -> Result<()> {
     let bare = BARE.iter().copied().chain(crate::boards::targets());
     for t in bare.filter(|t| !has_target("", t)) {
         get(rustup(&["target", "add", t]))?;
@@ -123,6 +177,10 @@ pub fn install_rust() -> Result<()> {
     if !has_sources("") {
         get(rustup(&["component", "add", "rust-src"]))?;
     }
+    Ok(())
+}
+
+fn nightly_with_sources() -> Result<()> {
     if nightly().is_none() {
         get(rustup(&[
             "toolchain",
@@ -163,6 +221,11 @@ pub fn unoptimised(tool: &str, version: &str) -> Command {
 
 /// Runs one installing command.
 fn get(c: Command) -> Result<()> {
+    if c.get_program() == "rustup" && !has_program("rustup") {
+        bail!(
+            "rustup is not installed; type:\n  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+        );
+    }
     let shown = crate::run::show(&c);
     let log = std::env::temp_dir().join(format!("xtask-install-{}.log", std::process::id()));
     println!("installing: {shown}");
