@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 /// A code span that starts with one of these is the path of a file that must exist.
 const ROOTS: [&str; 10] = [
-    "evaluation/",
+    "lab/",
     "crates/",
     "docs/",
     "examples/",
@@ -42,17 +42,10 @@ const ROOTS: [&str; 10] = [
 ];
 
 /// The folders whose Rust sources are checked. Each has some.
-const SOURCES: [&str; 6] = [
-    "crates",
-    "evaluation",
-    "examples",
-    "firmware",
-    "fuzz",
-    "xtask",
-];
+const SOURCES: [&str; 6] = ["crates", "examples", "firmware", "fuzz", "lab", "xtask"];
 
 /// Documents that a program writes as a whole: their lines may be long.
-const GENERATED: [&str; 2] = ["docs/COSTS.md", "docs/SIZES.md"];
+const GENERATED: [&str; 2] = ["lab/COSTS.md", "lab/SIZES.md"];
 
 /// It lists what names were replaced, so it may name them.
 const CHANGES: &str = "CHANGELOG.md";

@@ -1,7 +1,7 @@
 //! `cargo xtask`: the one entry point for people and for CI.
 //!
-//! It is a library, too: `evaluation/` runs programs, finds the workspace and starts the rig with
-//! it. Evaluations are a package of their own, so that no other command compiles them.
+//! It is a library, too: `lab/evaluation` runs programs, finds the workspace and starts the rig with
+//! it. The lab is a workspace of its own, so that no other command compiles it.
 
 // The suite itself would bring all crates.
 #[allow(dead_code)]
@@ -19,7 +19,8 @@ pub mod figures;
 mod firmware;
 mod inspect;
 mod install;
-mod lab;
+pub mod lab;
+pub mod loops;
 pub mod machine;
 pub mod msp430;
 pub mod project;
@@ -28,6 +29,8 @@ pub mod run;
 mod sabotage;
 pub mod shard;
 pub mod sizes;
+
+pub use firmware::build_for_msp430;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};

@@ -24,6 +24,9 @@ pub struct Args {
     /// checkpoints, of which all but the refusal in a handler need --long or this option
     #[arg(long, value_name = "M", value_parser = ["arm", "riscv", "msp430", "armv6m"])]
     machine: Option<String>,
+    /// The scenarios of the lab: programs of papers. Otherwise it is those of the firmware
+    #[arg(long)]
+    lab: bool,
     /// Only scenarios whose `group/name` contains this
     #[arg(long, value_name = "S")]
     scenario: Option<String>,
@@ -99,14 +102,26 @@ pub fn run(a: Args) -> Result<()> {
 }
 
 /// The rig with its arguments, built, on images that are built; with `v6` on those of the
-/// Cortex-M0, too.
+/// Cortex-M0, too, unless they are the lab's.
 fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
     let line = a.replay.as_deref().and_then(|l| l.split('/').next());
     let only = line.or(a.machine.as_deref());
     let mut run = Command::new(build(project, s)?);
+    let lab = a.lab.then(|| project.lab()).transpose()?;
+    if let Some(lab) = &lab {
+        let path = project.target.join("xtask/lab-scenarios.txt");
+        let listed = crate::qemu::list(lab, s)?;
+        // Beside them is what cargo has to say.
+        let lines = listed
+            .lines()
+            .filter(|l| l.starts_with("scenario ") || l.starts_with("wanted "));
+        let text: String = lines.map(|l| format!("{l}\n")).collect();
+        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        run.arg("--scenarios").arg(path);
+    }
     let mut n = 0;
     for m in MACHINES.iter().filter(|m| only.is_none_or(|o| o == m.name)) {
-        for image in firmware::build(project, m, s)? {
+        for image in firmware::build(lab.as_ref().unwrap_or(project), m, s)? {
             let (machine, group) = (image.machine.name, image.group);
             run.arg(format!(
                 "--image={machine}/{group}={}",
@@ -115,7 +130,7 @@ fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
             n += 1;
         }
     }
-    if v6 && only.is_none_or(|o| o == ARMV6M.name) {
+    if v6 && !a.lab && only.is_none_or(|o| o == ARMV6M.name) {
         for image in firmware::build_v6(project, only.is_some() || a.long, s)? {
             let (machine, group) = (image.machine.name, image.group);
             run.arg(format!(
@@ -174,20 +189,40 @@ pub fn programs(project: &Project, s: &Step) -> Result<PathBuf> {
     Ok(project.target.join("rig/release"))
 }
 
-/// Explores the scenarios whose `group/name` contains `scenario`, or all, on all machines; their
-/// figures, and what failed.
+/// Which scenarios, on which machines: those of the firmware on all, if it says nothing else.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Which<'a> {
+    /// Those of the lab.
+    pub lab: bool,
+    /// Only on this machine.
+    pub machine: Option<&'a str>,
+    /// Only those whose `group/name` contains this.
+    pub scenario: Option<&'a str>,
+}
+
+impl Which<'_> {
+    fn args(self) -> Args {
+        Args {
+            lab: self.lab,
+            machine: self.machine.map(Into::into),
+            scenario: self.scenario.map(Into::into),
+            ..Args::default()
+        }
+    }
+}
+
+/// Explores scenarios; their figures, and what failed.
 ///
 /// **Errors**: something cannot be built, or the rig broke off.
 pub fn campaign(
     project: &Project,
-    scenario: Option<&str>,
+    which: Which<'_>,
     long: bool,
     s: &Step,
 ) -> Result<(Figures, Option<String>)> {
     let a = Args {
         long,
-        scenario: scenario.map(Into::into),
-        ..Args::default()
+        ..which.args()
     };
     explored(project, a, s)
 }
@@ -210,7 +245,7 @@ fn explored(project: &Project, mut a: Args, s: &Step) -> Result<(Figures, Option
         .filter(|m| a.machine.as_ref().is_none_or(|only| only == m))
         .collect();
     // A part of the work has a part of the cuts.
-    let whole = a.scenario.is_none() && a.shard.is_none();
+    let whole = a.scenario.is_none() && !a.lab && a.shard.is_none();
     let wrong = wrong.or_else(|| match whole {
         true => too_few(&figures, a.long, &machines),
         false => None,
@@ -218,26 +253,11 @@ fn explored(project: &Project, mut a: Args, s: &Step) -> Result<(Figures, Option
     Ok((figures, wrong))
 }
 
-/// What the machine code costs, without exploring.
+/// What the machine code of scenarios costs, without exploring.
 ///
 /// **Errors**: something cannot be built, or a scenario fails without any cut.
-pub fn costs(project: &Project, s: &Step) -> Result<Figures> {
-    measured(project, Args::default(), s)
-}
-
-/// The same for one machine, and for scenarios whose `group/name` contains this.
-///
-/// **Errors**: as [`costs`].
-pub fn costs_of(project: &Project, machine: &str, scenario: &str, s: &Step) -> Result<Figures> {
-    let a = Args {
-        machine: Some(machine.into()),
-        scenario: Some(scenario.into()),
-        ..Args::default()
-    };
-    measured(project, a, s)
-}
-
-fn measured(project: &Project, mut a: Args, s: &Step) -> Result<Figures> {
+pub fn costs(project: &Project, which: Which<'_>, s: &Step) -> Result<Figures> {
+    let mut a = which.args();
     let json = project.target.join("xtask/machine-costs.json");
     let _ = std::fs::remove_file(&json);
     a.json = Some(json.clone());
@@ -401,6 +421,30 @@ fn said(f: &Figures, wrong: Option<String>, tests: u64, machines: &[&str]) -> Re
         traced.concat()
     )
     .into())
+}
+
+/// The lab's scenarios, each cut at every instruction, or after seeded periods.
+///
+/// **Errors**: something cannot be built, or a scenario fails.
+pub fn check_lab(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+    if let Some(how) = missing() {
+        return Ok(Outcome::Skipped(how));
+    }
+    let which = Which {
+        lab: true,
+        ..Which::default()
+    };
+    let (f, wrong) = campaign(project, which, long, s)?;
+    if let Some(wrong) = wrong {
+        bail!("{wrong}");
+    }
+    let sum = |key: &str| -> f64 {
+        let each = MACHINES.map(|m| f.get(&format!("machine.{}.{key}", m.name)));
+        each.into_iter().flatten().sum()
+    };
+    let (cuts, scenarios) = (sum("cuts"), sum("scenarios"));
+    ensure!(cuts > 0.0, "no scenario of the lab was cut");
+    Ok(format!("{cuts} cuts of {scenarios} scenarios in machine code").into())
 }
 
 /// What is missing to build the rig or the images.

@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Measures what each crate adds to a program, and writes docs/SIZES.md
+/// Measures what each crate adds to a program, and writes lab/SIZES.md
 ///
 /// The programs are those of xtask/size-probes, built for the bare targets.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Compare with docs/SIZES.md instead of writing it: more than 2 % (and 16 bytes) larger is a
+    /// Compare with lab/SIZES.md instead of writing it: more than 2 % (and 16 bytes) larger is a
     /// failure
     #[arg(long)]
     check: bool,
@@ -29,7 +29,7 @@ pub struct Args {
     json: Option<PathBuf>,
 }
 
-const DOC: &str = "docs/SIZES.md";
+const DOC: &str = "lab/SIZES.md";
 
 /// The 16-bit target. It needs a nightly toolchain.
 const MSP430: &str = "msp430-none-elf";
@@ -281,7 +281,7 @@ fn render(all: &Measured) -> String {
          what interrupts need comes on top.\n\
          There is none where a function is called through a pointer, or calls itself. What a pool checks is called so, one function for each type, and\n\
          shows its handles by such a call again, as a step's work calls the step's body: machine code does not say that none of them comes back to\n\
-         one that runs, so no deepest way can be told from it. `cargo xtask machine` measures it: `machine.M.stack` in [costs.json](costs.json).\n\
+         one that runs, so no deepest way can be told from it. `cargo xtask machine` measures it: `machine.M.stack` in [costs.json](../docs/costs.json).\n\
          The minimal program of vnv-heap has the policy with the least code, `Lru`; `vnv_heap_predict` is the same with the default one.\n\
          That the minimal programs hold neither panics nor formatting is checked by their symbols.\n\n\
          | program | target | code | own | constants | RAM | stack |\n|---|---|---:|---:|---:|---:|---:|\n",
