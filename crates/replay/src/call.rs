@@ -211,7 +211,7 @@ where
     ///
     /// A replay compares the name together with the call's kind, types and arguments. Where the
     /// call is in the source does not count, so two calls of one kind, of equal types and equal
-    /// arguments need names, or nobody notices when a new program swaps them.
+    /// arguments need names. Without them a replay does not notice when a new program swaps them.
     #[inline(always)]
     pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M, E, P> {
         Named {

@@ -16,8 +16,8 @@
 //! are compared by their layout fingerprints; a type that is only `serde` is compared by its name.
 //!
 //! Two calls of one kind, of equal types and without a name are told apart by their arguments
-//! alone. If they are swapped while a device is in the field, nobody notices: such calls need
-//! names. With the feature `instrument` the runtime reports them (`Twins`).
+//! alone. A replay does not notice if an update of a device in the field swaps them: such calls
+//! need names. With the feature `instrument` the runtime reports them (`Twins`).
 
 #[cfg(feature = "instrument")]
 use core::panic::Location;
