@@ -41,7 +41,11 @@
 //! nor `nv-mirror` needs the other. The save is in the commit path, not in the outlet: an outlet
 //! has no access to the region, and each program would have to remember it. With an async medium
 //! messages wait, instead of an error for a commit while output waits: the outbox is a queue
-//! already.
+//! already. Threads share a saver around any lock of the program, as for keys, so there is no trait
+//! for locks. A save copies what changed to the shadow and writes from there: it is one instant,
+//! also if other tasks commit while an async medium is written, and interrupts are off only while
+//! it copies. The changes are 16 runs of words, of which the last spans the rest, not a bit for
+//! each word.
 
 use crate::access::{OwnsPool, PoolAccess};
 use crate::error::{Error, OpenFailure};
