@@ -59,7 +59,8 @@ use save::Adaptive;
 ///
 /// // STM32L1: half pages of 128 bytes, erase units of 256. Up to 24 cells of memory, 60 units.
 /// type Flash = RamNor<60, 256, 128, 0x00>;
-/// let mut log = Log::<_, 24, 60>::open(Flash::new(), 0..60 * 256, 0x2024_0001)?.with_cost(&Cost::STM32L1);
+/// let log = Log::<_, 24, 60>::open(Flash::new(), 0..60 * 256, 0x2024_0001)?;
+/// let mut log = log.with_cost(&Cost::STM32L1);
 ///
 /// let (mut statics, mut heap, mut stack) = ([1u8; 600], [2u8; 1024], [3u8; 300]);
 /// let mut memory = Memory::new(&mut statics, &mut heap, &mut stack).heap_used(700);

@@ -21,8 +21,8 @@ use nvmem::planted;
 /// #[global_allocator]
 /// static HEAP: TrackedHeap<Heap, 320> = TrackedHeap::new(Heap::empty(), &raw const HEAP_START); // 40 KiB
 ///
-/// images.checkpoint(&HeapTracker(&HEAP), &memory, 0)?;                      // only what is in use
-/// images.checkpoint(&Split, &memory.heap_used(HEAP.used() + HOLE), 0)?;     // or up to the last used block
+/// images.checkpoint(&HeapTracker(&HEAP), &memory, 0)?;                  // only what is in use
+/// images.checkpoint(&Split, &memory.heap_used(HEAP.used() + HOLE), 0)?; // to the last used block
 /// ```
 ///
 /// `HOLE` is the allocator's own data behind the last used block: see [`used`](TrackedHeap::used).
@@ -228,8 +228,8 @@ unsafe impl<A: GlobalAlloc, const BLOCKS: usize> GlobalAlloc for TrackedHeap<A, 
         unsafe { self.inner.dealloc(p, layout) }
     }
 
-    // `realloc` is the provided one: it allocates, copies and frees, so the old bytes are zeroed. It
-    // does not grow in place.
+    // `realloc` is the provided one: it allocates, copies and frees, so the old bytes are zeroed.
+    // It does not grow in place.
 }
 
 impl<A, const BLOCKS: usize> Blocks for TrackedHeap<A, BLOCKS> {

@@ -10,9 +10,10 @@
 //! ```
 //!
 //! On a medium with erases, a comparing mode must know a whole unit before it erases it, and has no
-//! room for one. So it makes two passes for each 256 erase units. Pass 1 reads the slot and sets a bit for each unit that differs. Pass 2 erases and writes those units.
-//! Both passes must see the same image, or the checkpoint fails: otherwise a unit might be skipped
-//! whose new content was never compared.
+//! room for one. So it makes two passes for each 256 erase units. Pass 1 reads the slot and sets a
+//! bit for each unit that differs. Pass 2 erases and writes those units. Both passes must see the
+//! same image, or the checkpoint fails: otherwise a unit might be skipped whose new content was
+//! never compared.
 //!
 //! Why this is safe: the trailer is written after all before it, so a cut leaves a slot whose
 //! trailer does not match its head. The marker is written after the trailer.

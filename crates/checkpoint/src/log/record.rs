@@ -12,8 +12,8 @@
 //!
 //! The record is valid when the CRC matches. It is written last, in one write or after a flush.
 //!
-//! Anchors hold the records, a few erase units of their own. A plain record needs no marker, because
-//! every boot after it copies it. Rejected were:
+//! Anchors hold the records, a few erase units of their own. A plain record needs no marker,
+//! because every boot after it copies it. Rejected were:
 //! - markers without copies, in a unit that is erased before the records they cover: the marker
 //!   itself may be unstable, and its copies meet the same limit with one more erase at each boot;
 //! - higher record numbers instead of erasing: a chain of cut records has no highest number;
