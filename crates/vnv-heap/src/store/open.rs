@@ -46,8 +46,9 @@
 //! confirms the owner. A forged image may put the block of such an object inside of another block,
 //! or its header where another object's content will be. Such an object is lost.
 //!
-//! Only metadata is written, never a reachable block, so the sweep may be cut and repeated. No flush
-//! follows it: its writes count for nothing after a cut, and a flush precedes the next record.
+//! Only metadata is written, never a reachable block, so the sweep may be cut and repeated. No
+//! flush follows it: its writes count for nothing after a cut, and a flush precedes the next
+//! record.
 //!
 //! Why the bitmap is rebuilt: the walk from the root is needed anyway, because an object that only
 //! a variable owned at the cut has no owner any more. So nothing is spent to keep the bitmap in
