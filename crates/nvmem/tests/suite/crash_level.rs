@@ -2,18 +2,14 @@
 //! Acknowledged writes stay, values read once never revert, and a write over several pages leaves a
 //! prefix.
 
-mod support;
-#[path = "../../powerfail/tests/support/turns.rs"]
-mod turns;
-
+use crate::support::{Promise, Small, Tiny, TinyMultiwrite};
+use crate::turns::{in_turn, is_chosen};
 use nvmem::device::Medium;
 use nvmem::level::{LevelError, WearLevelled};
 use nvmem::ram::RamNor;
 use powerfail::{
     Chip, EveryEvents, Simulated, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage, World, endure, explore,
 };
-use support::{Promise, Small, Tiny, TinyMultiwrite};
-use turns::{in_turn, is_chosen};
 
 // The numbers of a [`Promise`] count written parts of pages.
 

@@ -1,10 +1,8 @@
 //! The record under power cuts, two deep: on every mapped model, byte media, media of 16-byte
 //! words, and flash with unstable words.
 
-mod support;
-#[path = "../../powerfail/tests/support/turns.rs"]
-mod turns;
-
+use crate::support::{Promise, Small, TinyMultiwrite};
+use crate::turns::{in_turn, is_chosen};
 use nvmem::device::Medium;
 use nvmem::ram::RamNor;
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Record, RecordError};
@@ -12,8 +10,6 @@ use powerfail::{
     Chip, Mapped, Mram16, Simulated, SpiFram, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage, World,
     explore,
 };
-use support::{Promise, Small, TinyMultiwrite};
-use turns::{in_turn, is_chosen};
 
 #[derive(Persist, Debug, Clone, Copy, PartialEq)]
 #[repr(C)]

@@ -523,7 +523,7 @@ fn count<M: Model>(o: &RefCell<Opened<'_, M>>, plan: &Plan, owner: u32, abort: b
     });
     section(&mut |o| {
         // The other thread may have committed meanwhile: ask again.
-        let last = crate::last(&o.commits);
+        let last = crate::crash_tagged::last(&o.commits);
         let n = o.words.get(SHARED, &last).unwrap();
         match o.set(stamp, Change::Word(SHARED, up(n))) {
             Ok(()) => {

@@ -1,13 +1,11 @@
 //! A driver with an in-order write buffer that is written at a flush or an erase. A write
 //! acknowledged before a flush would be lost.
 
-mod support;
-
+use crate::support::{Promise, Tiny};
 use nvmem::device::{Contract, Medium};
 use nvmem::level::WearLevelled;
 use nvmem::{Record, ram::RamNor};
 use powerfail::{Simulated, World, explore};
-use support::{Promise, Tiny};
 
 /// A cut loses the buffer in RAM.
 struct Buffered<D> {

@@ -1,6 +1,6 @@
 //! Which bytes a check accepts.
 
-use crate::handle::PBox;
+use crate::derive::handle::PBox;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU16;
 use nvmem::persist::{HandleKind, NoHandles, Visit, from_bytes, to_bytes};

@@ -1,6 +1,6 @@
 //! The layout of a type and its fingerprint.
 
-use crate::handle::PBox;
+use crate::derive::handle::PBox;
 use nvmem::describe::{Member, Type};
 use nvmem::{Maybe, Persist, fingerprint};
 

@@ -1,6 +1,6 @@
 //! Fingerprints of deployed programs: they must not change.
 
-use crate::handle::PBox;
+use crate::derive::handle::PBox;
 use core::num::NonZeroU16;
 use nvmem::{Maybe, Persist, fingerprint};
 

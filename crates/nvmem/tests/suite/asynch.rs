@@ -1,10 +1,8 @@
 //! The record and wear levelling on async media. Futures are dropped at every point where they
 //! wait, in the middle of a word too; then the same object goes on, or another one is opened.
 
-mod support;
-#[path = "../../powerfail/tests/support/turns.rs"]
-mod turns;
-
+use crate::support::{Promise, Tiny, TinyMultiwrite};
+use crate::turns::in_turn;
 use core::future::Future;
 use nvmem::asynch::{Record, WearLevelled};
 use nvmem::device::{AsyncMedium, Contract, Medium, Torn};
@@ -14,8 +12,6 @@ use powerfail::{Chip, Simulated, SpiFram, World, explore};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-use support::{Promise, Tiny, TinyMultiwrite};
-use turns::in_turn;
 
 /// Polls a future at most `polls` times, then drops it.
 fn poll_times<R>(future: impl Future<Output = R>, polls: u32) -> Option<R> {

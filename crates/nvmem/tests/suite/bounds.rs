@@ -4,7 +4,9 @@
 use nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn, check_range};
 use nvmem::{Record, WearLevelled};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::panic::catch_unwind;
+use std::sync::Once;
 
 /// A medium with a contract only.
 macro_rules! media {
@@ -68,8 +70,23 @@ fn any_number() -> impl Strategy<Value = u32> {
     ]
 }
 
+/// The result of `f`, or `None` if it panics: such a panic prints nothing.
 fn quietly<R>(f: impl FnOnce() -> R + std::panic::UnwindSafe) -> Option<R> {
-    catch_unwind(f).ok()
+    thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
+    static HOOK: Once = Once::new();
+    // The other tests of this process keep their messages.
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !QUIET.get() {
+                before(panic)
+            }
+        }));
+    });
+    QUIET.set(true);
+    let result = catch_unwind(f).ok();
+    QUIET.set(false);
+    result
 }
 
 /// The range of a record of `len` bytes.
@@ -173,14 +190,12 @@ fn all(n: u32, erases: u32) {
 #[test]
 #[cfg_attr(miri, ignore = "thousands of numbers, safe code")]
 fn at_the_extremes() {
-    std::panic::set_hook(Box::new(|_| ()));
     let powers = (0..32).flat_map(|bit| [(1u32 << bit) - 1, 1 << bit, (1 << bit) + 1]);
     for n in powers.chain([4095, 4096, 4097, 65_533, u32::MAX - 1, u32::MAX]) {
         for erases in [0, 1, 10_000, u32::MAX] {
             all(n, erases);
         }
     }
-    let _ = std::panic::take_hook();
 }
 
 proptest! {

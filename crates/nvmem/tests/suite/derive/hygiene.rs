@@ -1,6 +1,6 @@
 //! Names in scope do not change the meaning of generated code.
 
-use crate::handle::PBox;
+use crate::derive::handle::PBox;
 use core::mem::MaybeUninit;
 use nvmem::persist::{from_bytes, to_bytes};
 use nvmem::{Invalid, Persist, Plain, fingerprint};
@@ -32,7 +32,7 @@ mod lies {
 }
 
 #[derive(Persist, Clone, Copy, Debug, PartialEq)]
-#[persist(crate = crate::hygiene::lies)]
+#[persist(crate = crate::derive::hygiene::lies)]
 #[repr(C)]
 struct Data {
     wide: u32,

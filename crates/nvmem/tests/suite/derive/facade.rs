@@ -15,7 +15,7 @@ mod user {
     mod core {}
 
     #[derive(Persist)]
-    #[persist(crate = crate::facade::library::memory, slots = SettingsFields)]
+    #[persist(crate = crate::derive::facade::library::memory, slots = SettingsFields)]
     #[repr(C)]
     pub struct Settings<'brand, T, const N: usize> {
         pub d: [T; N],
@@ -25,7 +25,7 @@ mod user {
     struct SettingsSlots;
 
     #[derive(Persist)]
-    #[persist(crate = crate::facade::library::memory)]
+    #[persist(crate = crate::derive::facade::library::memory)]
     #[repr(u8)]
     pub enum Mode {
         Result,

@@ -1,6 +1,6 @@
 //! Types that the derive accepts.
 
-use crate::handle::PBox;
+use crate::derive::handle::PBox;
 use core::num::NonZeroU16;
 use nvmem::fields::{FieldAccess, Fields};
 use nvmem::{Maybe, Persist, Plain};
