@@ -1,8 +1,7 @@
 //! Images without power cuts: modes, errors, wear, wrapping, damage, hostile bytes. Cuts are in
 //! `crash`.
 
-mod support;
-
+use crate::support::{Failing, State};
 use checkpoint::{
     CopyIfChange, Error, Extent, Full, Images, Memory, Mode, Slots, Split, Stack, Store,
 };
@@ -11,7 +10,6 @@ use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, InOrder16, InOrder32, Region};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
-use support::{Failing, State};
 
 const PROGRAM: u64 = 7;
 /// Bytes of an image's head.
@@ -25,8 +23,11 @@ type F0 = RamNor<3, 2048, 4>;
 type Serial = RamNor<3, 4096, 256>;
 type Bytewise = RamNor<12, 256, 1>;
 
+/// The bytes of the heap that are used.
+const HEAP_USED: usize = 123;
+
 impl State {
-    fn nth(n: u32) -> Self {
+    fn mixed(n: u32) -> Self {
         let mut s = State::filled(0);
         for (i, b) in s.bytes().enumerate() {
             *b = (n
@@ -42,11 +43,6 @@ impl State {
             .chain(&mut self.heap)
             .chain(&mut self.stack)
     }
-    fn memory(&mut self) -> Memory<'_> {
-        Memory::new(&mut self.statics, &mut self.heap, &mut self.stack)
-            .heap_used(123)
-            .stack_from(150)
-    }
 }
 
 fn open<D: Medium, const N: usize>(d: D) -> Images<D, N> {
@@ -57,24 +53,28 @@ fn open<D: Medium, const N: usize>(d: D) -> Images<D, N> {
 /// Takes checkpoints, and restores each in the next boot.
 fn life<D: Medium, M: Mode, const N: usize>(mut d: D, mode: &M, expect: fn(&State, &mut State)) {
     let mut boots = open::<_, N>(&mut d);
-    let none = boots.restore(&mut State::filled(0).memory());
+    let none = boots.restore(&mut State::filled(0).memory(HEAP_USED));
     assert!(matches!(none, Err(Error::NoImage)), "{}", D::CONTRACT.name);
     for n in 1..if cfg!(miri) { 4 } else { 20 } {
         let mut images = open::<_, N>(&mut d);
         for again in 0..n % 3 {
             images
-                .checkpoint(mode, &State::nth(again).memory(), 0)
+                .checkpoint(mode, &State::mixed(again).memory(HEAP_USED), 0)
                 .unwrap();
         }
-        let mut state = State::nth(n);
-        images.checkpoint(mode, &state.memory(), n).unwrap();
+        let mut state = State::mixed(n);
+        images
+            .checkpoint(mode, &state.memory(HEAP_USED), n)
+            .unwrap();
         let mut found = State::filled(0xA5);
-        let r = open::<_, N>(&mut d).restore(&mut found.memory()).unwrap();
+        let r = open::<_, N>(&mut d)
+            .restore(&mut found.memory(HEAP_USED))
+            .unwrap();
         assert_eq!((r.context, r.damaged, r.unfinished), (n, 0, 0));
         let mut wanted = State::filled(0xA5);
         expect(&state, &mut wanted);
         assert!(found == wanted, "{} {n}", D::CONTRACT.name);
-        state.memory();
+        state.memory(HEAP_USED);
     }
 }
 
@@ -86,7 +86,7 @@ fn modes<D: Medium, const N: usize>(blank: impl Fn() -> D) {
     };
     let split = |s: &State, to: &mut State| {
         to.statics = s.statics;
-        to.heap[..123].copy_from_slice(&s.heap[..123]);
+        to.heap[..HEAP_USED].copy_from_slice(&s.heap[..HEAP_USED]);
         to.stack[150..].copy_from_slice(&s.stack[150..]);
     };
     life::<_, _, N>(blank(), &Full, full);
@@ -111,24 +111,26 @@ fn stores_of_any_mode() {
     let slots = Slots::new(open::<_, 2>(&mut small), Split);
     let others = Slots::new(open::<_, 3>(&mut flash), CopyIfChange(Full));
     fn twice<S: Store>(mut store: S, from: u32) {
-        let none = store.load(&mut State::filled(0).memory());
+        let none = store.load(&mut State::filled(0).memory(HEAP_USED));
         assert!(matches!(none, Err(Error::NoImage)));
         for n in from..from + 3 {
-            store.save(&State::nth(n).memory(), n).unwrap();
+            store.save(&State::mixed(n).memory(HEAP_USED), n).unwrap();
             let mut found = State::filled(0xA5);
-            let restored = store.load(&mut found.memory()).unwrap();
+            let restored = store.load(&mut found.memory(HEAP_USED)).unwrap();
             assert_eq!(restored.context, n);
-            assert!(found.statics == State::nth(n).statics);
-            assert!(found.stack[150..] == State::nth(n).stack[150..]);
+            assert!(found.statics == State::mixed(n).statics);
+            assert!(found.stack[150..] == State::mixed(n).stack[150..]);
         }
     }
     twice(slots, 7);
     twice(others, 70);
     let mut again = Slots::new(open::<_, 2>(&mut small), Full);
-    let found = again.load(&mut State::filled(0).memory()).unwrap();
+    let found = again.load(&mut State::filled(0).memory(HEAP_USED)).unwrap();
     assert_eq!((found.context, found.damaged), (9, 0));
     assert_eq!(
-        again.into_images().restore(&mut State::filled(0).memory()),
+        again
+            .into_images()
+            .restore(&mut State::filled(0).memory(HEAP_USED)),
         Ok(found)
     );
 }
@@ -175,17 +177,20 @@ fn mapped() {
 #[test]
 fn too_small_says_how_much() {
     let mut images = open::<_, 3>(RamNor::<3, 256, 4>::new());
-    let mut state = State::nth(1);
-    let Err(Error::TooSmall { needed }) = images.checkpoint(&Full, &state.memory(), 0) else {
+    let mut state = State::mixed(1);
+    let Err(Error::TooSmall { needed }) = images.checkpoint(&Full, &state.memory(HEAP_USED), 0)
+    else {
         panic!("901 bytes do not fit in 256")
     };
     assert_eq!(needed, 3 * 1024);
     // Nothing was written, and the reported size is enough.
     assert!(images.into_medium().bytes().iter().all(|b| *b == 0xFF));
     let mut images = Images::<_, 3>::open(RamNor::<12, 256, 4>::new(), 0..needed, 7).unwrap();
-    images.checkpoint(&Full, &state.memory(), 0).unwrap();
+    images
+        .checkpoint(&Full, &state.memory(HEAP_USED), 0)
+        .unwrap();
     let mut less = Images::<_, 3>::open(RamNor::<12, 256, 4>::new(), 0..needed - 256, 7).unwrap();
-    let refused = less.checkpoint(&Full, &state.memory(), 0);
+    let refused = less.checkpoint(&Full, &state.memory(HEAP_USED), 0);
     assert_eq!(refused, Err(Error::TooSmall { needed }));
     let tiny = Images::<_, 2>::open(RamFram::<70>::filled(0), 0..70, 7).err();
     assert_eq!(tiny, Some(Error::TooSmall { needed: 88 }));
@@ -213,20 +218,24 @@ impl Mode for Fickle {
 #[test]
 fn a_mode_that_changes_its_mind() {
     fn keeps<D: Medium, const N: usize>(mut d: D) {
-        let mut state = State::nth(1);
+        let mut state = State::mixed(1);
         let all = [(3, 12), (1, 3), (2, 3), (3, 2), (3, 0)];
         for (said, had) in all.into_iter().take(if cfg!(miri) { 1 } else { 5 }) {
             for fickle in if cfg!(miri) { 1..2 } else { 0..4 } {
                 let mut images = open::<_, N>(&mut d);
-                images.checkpoint(&Full, &state.memory(), 5).unwrap();
+                images
+                    .checkpoint(&Full, &state.memory(HEAP_USED), 5)
+                    .unwrap();
                 for _ in 0..fickle {
                     let asked = Cell::new(0);
                     let mode = Fickle { asked, said, had };
-                    let r = images.checkpoint(&mode, &State::nth(2).memory(), 6);
+                    let r = images.checkpoint(&mode, &State::mixed(2).memory(HEAP_USED), 6);
                     assert!(matches!(r, Err(Error::Damaged)), "{said} {had}: {r:?}");
                 }
                 let mut found = State::filled(0xA5);
-                let r = open::<_, N>(&mut d).restore(&mut found.memory()).unwrap();
+                let r = open::<_, N>(&mut d)
+                    .restore(&mut found.memory(HEAP_USED))
+                    .unwrap();
                 assert_eq!((r.context, r.damaged), (5, 0));
                 assert!(found == state);
             }
@@ -253,16 +262,20 @@ impl Mode for Turned {
 #[test]
 fn a_mode_that_changes_its_mind_in_between() {
     let mut d = RamNor::<24, 256, 4>::new();
-    let mut state = State::nth(1);
+    let mut state = State::mixed(1);
     for n in 0..4 {
         let mut images = open::<_, 3>(&mut d);
-        images.checkpoint(&Full, &state.memory(), n).unwrap();
+        images
+            .checkpoint(&Full, &state.memory(HEAP_USED), n)
+            .unwrap();
     }
     let mut images = open::<_, 3>(&mut d);
-    let r = images.checkpoint(&Turned(Cell::new(0)), &state.memory(), 9);
+    let r = images.checkpoint(&Turned(Cell::new(0)), &state.memory(HEAP_USED), 9);
     assert!(matches!(r, Err(Error::Damaged)), "{r:?}");
     let mut found = State::filled(0xA5);
-    let r = open::<_, 3>(&mut d).restore(&mut found.memory()).unwrap();
+    let r = open::<_, 3>(&mut d)
+        .restore(&mut found.memory(HEAP_USED))
+        .unwrap();
     assert_eq!((r.context, r.damaged), (3, 0));
     assert!(found == state);
 }
@@ -284,11 +297,11 @@ fn bad_ranges() {
 fn another_program_or_memory() {
     let mut d = RamFram::<2400>::filled(0);
     open::<_, 2>(&mut d)
-        .checkpoint(&Full, &State::nth(1).memory(), 0)
+        .checkpoint(&Full, &State::mixed(1).memory(HEAP_USED), 0)
         .unwrap();
     let mut found = State::filled(0xA5);
     let mut other = Images::<_, 2>::open(&mut d, 0..2400, 8).unwrap();
-    let refused = other.restore(&mut found.memory());
+    let refused = other.restore(&mut found.memory(HEAP_USED));
     assert_eq!(refused, Err(Error::OtherProgram { found: 7 }));
     let (mut a, mut b) = ([0; 400], [0; 501]);
     let moved = open::<_, 2>(&mut d).restore(&mut Memory::new(&mut a, &mut b, &mut []));
@@ -297,15 +310,17 @@ fn another_program_or_memory() {
     assert_eq!((a, b), ([0; 400], [0; 501]));
     // A new program overwrites the slots one by one, and its images are valid.
     let mut other = Images::<_, 2>::open(&mut d, 0..2400, 8).unwrap();
-    other.checkpoint(&Full, &State::nth(2).memory(), 5).unwrap();
+    other
+        .checkpoint(&Full, &State::mixed(2).memory(HEAP_USED), 5)
+        .unwrap();
     let r = Images::<_, 2>::open(&mut d, 0..2400, 8)
         .unwrap()
-        .restore(&mut found.memory());
+        .restore(&mut found.memory(HEAP_USED));
     assert_eq!(r.unwrap().context, 5);
     // The old program's image is still there. The old program rejects the newer image and
     // continues.
-    let r = open::<_, 2>(&mut d).restore(&mut found.memory());
-    assert_eq!(found, State::nth(1), "{r:?}");
+    let r = open::<_, 2>(&mut d).restore(&mut found.memory(HEAP_USED));
+    assert_eq!(found, State::mixed(1), "{r:?}");
 }
 
 #[test]
@@ -317,20 +332,20 @@ fn a_medium_that_fails_in_the_middle() {
             left: 1000,
         });
         images
-            .checkpoint(&Split, &State::nth(1).memory(), 1)
+            .checkpoint(&Split, &State::mixed(1).memory(HEAP_USED), 1)
             .unwrap();
         images
-            .checkpoint(&Split, &State::nth(2).memory(), 2)
+            .checkpoint(&Split, &State::mixed(2).memory(HEAP_USED), 2)
             .unwrap();
         let mut d = images.into_medium();
         d.left = left;
         let mut images = open::<_, 3>(d);
-        let r = images.checkpoint(&Split, &State::nth(3).memory(), 3);
+        let r = images.checkpoint(&Split, &State::mixed(3).memory(HEAP_USED), 3);
         let mut found = State::filled(0);
         let mut d = images.into_medium();
         d.left = 1000;
         let mut images = open::<_, 3>(d);
-        let back = images.restore(&mut found.memory()).unwrap();
+        let back = images.restore(&mut found.memory(HEAP_USED)).unwrap();
         match r {
             Ok(()) => assert_eq!(back.context, 3),
             Err(e) => {
@@ -340,9 +355,15 @@ fn a_medium_that_fails_in_the_middle() {
                 which[back.context as usize] += 1;
                 // It may be tried again.
                 images
-                    .checkpoint(&Split, &State::nth(4).memory(), 4)
+                    .checkpoint(&Split, &State::mixed(4).memory(HEAP_USED), 4)
                     .unwrap();
-                assert_eq!(images.restore(&mut found.memory()).unwrap().context, 4);
+                assert_eq!(
+                    images
+                        .restore(&mut found.memory(HEAP_USED))
+                        .unwrap()
+                        .context,
+                    4
+                );
             }
         }
     }
@@ -393,10 +414,10 @@ fn slots_wear_evenly() {
             let mut images = open::<_, N>(&mut d);
             for n in 0..10_000 {
                 if n % 100 == 0 {
-                    images.restore(&mut State::filled(0).memory()).ok();
+                    images.restore(&mut State::filled(0).memory(HEAP_USED)).ok();
                 }
                 images
-                    .checkpoint(mode, &State::nth(n / 7).memory(), n)
+                    .checkpoint(mode, &State::mixed(n / 7).memory(HEAP_USED), n)
                     .unwrap();
             }
         }
@@ -522,10 +543,10 @@ impl Medium for Flaky {
 fn what_reads_differently_is_not_copied() {
     let mut images = open::<_, 3>(L1::new());
     images
-        .checkpoint(&Full, &State::nth(1).memory(), 1)
+        .checkpoint(&Full, &State::mixed(1).memory(HEAP_USED), 1)
         .unwrap();
     images
-        .checkpoint(&Full, &State::nth(2).memory(), 2)
+        .checkpoint(&Full, &State::mixed(2).memory(HEAP_USED), 2)
         .unwrap();
     let mut d = images.into_medium();
     // The newer image has lost its confirmation, so it is copied before it is used.
@@ -539,9 +560,9 @@ fn what_reads_differently_is_not_copied() {
             at,
             reads: 0,
         });
-        let r = images.restore(&mut found.memory());
+        let r = images.restore(&mut found.memory(HEAP_USED));
         let Ok(r) = r else { panic!("{r:?}") };
-        assert_eq!((r.context, &found), (expected, &State::nth(expected)));
+        assert_eq!((r.context, &found), (expected, &State::mixed(expected)));
     }
 }
 

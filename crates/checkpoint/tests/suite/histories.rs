@@ -1,16 +1,13 @@
 //! Histories of several power cuts. Each test says which operations are cut, and how torn words
 //! read at each boot.
 
-#[path = "support/torn_flash.rs"]
-mod torn_flash;
-
+use crate::support::torn_flash::{Off, Op, TornFlash};
 use checkpoint::nvmem::device::{Contract, Medium, Misuse, Torn};
 use checkpoint::nvmem::ram::RamFram;
 use checkpoint::{
     Archive, CopyIfChange, Error, Full, Images, KeepLast, Log, Memory, Mode, Restored, Store,
 };
 use std::cell::Cell;
-use torn_flash::{Off, Op, TornFlash};
 
 const PROGRAM: u64 = 7;
 

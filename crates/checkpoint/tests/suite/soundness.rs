@@ -53,7 +53,7 @@ fn comes_back<S: Store>(store: &mut S, n: u8) {
     let r = store
         .load(&mut found.memory())
         .unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(r.context, n.into());
+    assert_eq!(r.context, u32::from(n));
     for (i, (found, was)) in found.0.iter().zip(Program::of(n).0).enumerate() {
         let guard = matches!(i / 4, 0 | 4 | 7 | 10 | 11);
         assert_eq!(*found, if guard { 0 } else { was }, "byte {i}");

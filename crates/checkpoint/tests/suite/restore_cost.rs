@@ -1,18 +1,13 @@
 //! No restore costs more than `worst_restore`, and the worst costs nearly as much: counted by the
 //! medium.
 
-#[path = "support/counting.rs"]
-mod counting;
-#[path = "support/program.rs"]
-mod program;
-
+use crate::support::counting::{Counting, counted, within};
+use crate::support::program::{Bits, Program};
 use checkpoint::nvmem::device::{Contract, Medium, Torn};
 use checkpoint::nvmem::ram::{RamFram, RamMram, RamNor};
 use checkpoint::{
     Bounded, CopyIfChange, Cost, Error, Full, HeapTracker, Images, Split, Stack, Work,
 };
-use counting::{Counting, counted, within};
-use program::{Bits, Program};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::fmt::Debug;

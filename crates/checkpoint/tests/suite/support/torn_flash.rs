@@ -1,12 +1,9 @@
 //! Flash that loses power at a chosen operation. The test decides whether the torn content reads
 //! old or new.
 
+use super::nor::nor;
 use checkpoint::nvmem::device::{Contract, Medium};
-use contract::nor;
 use std::ops::Range;
-
-#[path = "nor.rs"]
-mod contract;
 
 /// One operation of the flash: it programs one word, or erases one unit.
 #[derive(Clone, Copy, Debug, PartialEq)]

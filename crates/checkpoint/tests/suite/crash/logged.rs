@@ -1,7 +1,8 @@
 //! A program whose memory holds the number of its checkpoint in separate cells, and flash for it.
 
-use crate::counting::{Counting, counted};
-use crate::support::{PROGRAM, Promise, nor, restored_context, take_all};
+use super::counting::{Counting, counted};
+use super::nor::nor;
+use super::support::{PROGRAM, Promise, restored_context, take_all};
 use checkpoint::nvmem::device::{Contract, Medium};
 use checkpoint::{Cost, Log, Maxima, Memory, Store, Work};
 use powerfail::{Chip, World};

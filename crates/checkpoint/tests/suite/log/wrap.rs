@@ -1,6 +1,6 @@
 //! Record numbers and sequence numbers wrap.
 
-use super::{L1, State, TheLog, open};
+use super::{HEAP_USED, L1, State, TheLog, open};
 use checkpoint::Store;
 use nvmem::device::Medium;
 use nvmem::ram::RamFram;
@@ -28,7 +28,7 @@ fn life<D: Medium>(mut d: D, start: u32) {
         let mut log = open(&mut d);
         let mut found = State::filled(0xA5);
         let r = log
-            .load(&mut found.memory())
+            .load(&mut found.memory(HEAP_USED))
             .unwrap_or_else(|e| panic!("{name} {start:#x} {n}: {e}"));
         assert_eq!(
             (r.context, r.sequence),
@@ -41,10 +41,10 @@ fn life<D: Medium>(mut d: D, start: u32) {
             "{name} {start:#x} {n}"
         );
         for _ in 0..n % 3 {
-            log.save(&State::nth(n + 7).memory(), 99).unwrap();
+            log.save(&State::nth(n + 7).memory(HEAP_USED), 99).unwrap();
             sequence = sequence.wrapping_add(1);
         }
-        log.save(&State::nth(n).memory(), n).unwrap();
+        log.save(&State::nth(n).memory(HEAP_USED), n).unwrap();
         sequence = sequence.wrapping_add(1);
     }
 }
@@ -56,12 +56,12 @@ fn numbers_wrap() {
             let start = end - back;
             let blank = L1::new();
             let mut log: TheLog<_> = open(blank);
-            log.save(&State::nth(0).memory(), 0).unwrap();
+            log.save(&State::nth(0).memory(HEAP_USED), 0).unwrap();
             let mut flash = log.into_medium();
             renumbered(flash.bytes_mut(), start, start);
             life(flash, start);
             let mut log: TheLog<_> = open(RamFram::<5000>::filled(0));
-            log.save(&State::nth(0).memory(), 0).unwrap();
+            log.save(&State::nth(0).memory(HEAP_USED), 0).unwrap();
             let mut fram = log.into_medium();
             renumbered(fram.bytes_mut(), start, start);
             life(fram, start);

@@ -1,7 +1,7 @@
 //! The log under power cuts.
 
-use crate::logged::{HalfPages, LargeUnits, State, life};
-use crate::support::{PROGRAM, Promise};
+use crate::crash::logged::{HalfPages, LargeUnits, State, life};
+use crate::crash::support::{PROGRAM, Promise};
 use checkpoint::{Log, Store};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamNor};

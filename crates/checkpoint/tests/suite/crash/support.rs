@@ -1,16 +1,13 @@
 //! A program whose memory holds the number of its checkpoint, and its world.
 
-use crate::counting::{Counting, counted, within};
+use super::counting::{Counting, counted, within};
+use super::nor::nor;
 use checkpoint::nvmem::device::{Contract, Medium, Torn};
 use checkpoint::{Bounded, Cost, Error, Images, Maxima, Memory, Restored, Work};
 use powerfail::{Chip, World};
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::ops::Range;
-
-#[path = "../support/nor.rs"]
-mod contract;
-pub use contract::nor;
 
 /// The world: finished and begun checkpoints.
 #[derive(Clone, Hash, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Named checkpoints: taken, rolled back to and deleted under power cuts.
 
-use crate::support::{PROGRAM, SmallUnits, State};
+use crate::crash::support::{PROGRAM, SmallUnits, State};
 use crate::turns::in_turn;
 use checkpoint::{Archive, Error, KeepLast, Landmarks, Retention, Split};
 use nvmem::InOrder32;

@@ -1,5 +1,11 @@
-//! Shared by the suites without power cuts.
+//! What several modules share.
 
+pub mod counting;
+pub mod nor;
+pub mod program;
+pub mod torn_flash;
+
+use checkpoint::Memory;
 use nvmem::device::{Contract, Medium, Misuse};
 
 /// A program's memory.
@@ -17,6 +23,12 @@ impl State {
             heap: [byte; 400],
             stack: [byte; 200],
         }
+    }
+    /// With so many used bytes of the heap.
+    pub fn memory(&mut self, heap_used: usize) -> Memory<'_> {
+        Memory::new(&mut self.statics, &mut self.heap, &mut self.stack)
+            .heap_used(heap_used)
+            .stack_from(150)
     }
 }
 

@@ -1,12 +1,9 @@
 //! Compares the cost of the log with that of slots of whole images, on flash of three kinds, by
 //! counted work and the named models.
 
+use crate::support::nor::nor;
 use checkpoint::{CopyIfChange, Cost, Full, Images, Log, Memory, Mode, Slots, Split, Store, Work};
-use contract::nor;
 use nvmem::device::{Contract, Medium};
-
-#[path = "support/nor.rs"]
-mod contract;
 
 /// Flash that counts.
 struct Counting<const WORD: u32, const ERASE: u32> {

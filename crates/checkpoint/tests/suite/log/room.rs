@@ -1,6 +1,6 @@
 //! There is always free space, and wear is spread.
 
-use super::{L1, State, open};
+use super::{HEAP_USED, L1, State, open};
 use checkpoint::{Log, Memory, Store};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamNor};
@@ -14,9 +14,9 @@ fn wear_is_spread() {
         let mut log = open(&mut d);
         for n in 0..10_000 {
             if n % 100 == 0 {
-                log.load(&mut State::filled(0).memory()).ok();
+                log.load(&mut State::filled(0).memory(HEAP_USED)).ok();
             }
-            log.save(&State::nth(n).memory(), n).unwrap();
+            log.save(&State::nth(n).memory(HEAP_USED), n).unwrap();
         }
     }
     let (anchors, units) = d.wear().split_at(8);

@@ -1,19 +1,14 @@
 //! No checkpoint costs more than `worst_case`, and the worst costs nearly as much: counted by the
 //! medium.
 
-#[path = "support/counting.rs"]
-mod counting;
-#[path = "support/program.rs"]
-mod program;
-
+use crate::support::counting::{Counting, counted, within};
+use crate::support::program::{Bits, Program};
 use checkpoint::nvmem::device::Medium;
 use checkpoint::nvmem::ram::{RamFram, RamMram, RamNor};
 use checkpoint::{
     BLOCK, Bounded, CopyIfChange, Cost, Full, HeapTracker, Images, Maxima, Memory, Price, Split,
     Stack, Work,
 };
-use counting::{Counting, counted, within};
-use program::{Bits, Program};
 use proptest::prelude::*;
 use std::cell::Cell;
 

@@ -1,6 +1,6 @@
 //! Every cut on each kind of medium.
 
-use crate::support::{OneUnit, Promise, SmallUnits, life};
+use crate::crash::support::{OneUnit, Promise, SmallUnits, life};
 use crate::turns::in_turn;
 use checkpoint::{Full, Split};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model};

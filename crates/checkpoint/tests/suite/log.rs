@@ -1,20 +1,16 @@
 //! The log without power cuts: restored content, errors, wear, damage, hostile bytes. Cuts are in
 //! `crash`.
 
-#[path = "../support/counting.rs"]
-mod counting;
 mod damage;
 mod room;
-#[path = "../support/mod.rs"]
-mod support;
 mod worst;
 mod wrap;
 
+use crate::support::{Failing, State};
 use checkpoint::{Error, Log, Memory, Store};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, InOrder16, Region};
-use support::{Failing, State};
 
 const PROGRAM: u64 = 7;
 
@@ -24,6 +20,9 @@ type L1 = RamNor<60, 256, 128, 0x00>;
 type F0 = RamNor<9, 2048, 4>;
 type Bytewise = RamNor<12, 1024, 1>;
 type TheLog<D> = Log<D, 12, 64>;
+
+/// The bytes of the heap that are used.
+const HEAP_USED: usize = 323;
 
 impl State {
     /// Some of it stays the same for a while, some of it is zero.
@@ -49,16 +48,11 @@ impl State {
         }
         s
     }
-    fn memory(&mut self) -> Memory<'_> {
-        Memory::new(&mut self.statics, &mut self.heap, &mut self.stack)
-            .heap_used(323)
-            .stack_from(150)
-    }
     /// The content that a restore brings back.
     fn over(&self, byte: u8) -> Self {
         let mut s = State::filled(byte);
         s.statics = self.statics;
-        s.heap[..323].copy_from_slice(&self.heap[..323]);
+        s.heap[..HEAP_USED].copy_from_slice(&self.heap[..HEAP_USED]);
         s.stack[150..].copy_from_slice(&self.stack[150..]);
         s
     }
@@ -71,19 +65,20 @@ fn open<D: Medium>(d: D) -> TheLog<D> {
 
 fn life<D: Medium>(mut d: D) {
     let name = D::CONTRACT.name;
-    let none = open(&mut d).load(&mut State::filled(0).memory());
+    let none = open(&mut d).load(&mut State::filled(0).memory(HEAP_USED));
     assert!(matches!(none, Err(Error::NoImage)), "{name}");
     let mut sequence = 0;
     for n in 1..if cfg!(miri) { 4 } else { 60 } {
         let mut log = open(&mut d);
         for again in 0..n % 4 {
-            log.save(&State::nth(again * n).memory(), 0).unwrap();
+            log.save(&State::nth(again * n).memory(HEAP_USED), 0)
+                .unwrap();
             sequence += 1;
         }
-        log.save(&State::nth(n).memory(), n).unwrap();
+        log.save(&State::nth(n).memory(HEAP_USED), n).unwrap();
         sequence += 1;
         let mut found = State::filled(0xA5);
-        let r = open(&mut d).load(&mut found.memory()).unwrap();
+        let r = open(&mut d).load(&mut found.memory(HEAP_USED)).unwrap();
         assert_eq!((r.context, r.damaged, r.unfinished), (n, 0, 0), "{name}");
         assert_eq!(r.sequence, sequence);
         assert!(found == State::nth(n).over(0xA5), "{name} {n}");
@@ -116,7 +111,7 @@ fn mapped() {
 fn too_small_says_how_much() {
     let mut state = State::nth(1);
     let mut log = open(RamNor::<16, 256, 4>::new());
-    let Err(Error::TooSmall { needed }) = log.save(&state.memory(), 0) else {
+    let Err(Error::TooSmall { needed }) = log.save(&state.memory(HEAP_USED), 0) else {
         panic!("8 cells need more than 16 in units of 2")
     };
     // Nothing was written, and the reported size is enough for any number of checkpoints.
@@ -124,7 +119,7 @@ fn too_small_says_how_much() {
     assert!(needed <= 60 * 256, "{needed}");
     let mut log = TheLog::open(RamNor::<60, 256, 4>::new(), 0..needed, 7).unwrap();
     for n in 0..if cfg!(miri) { 3 } else { 200 } {
-        log.save(&State::nth(n * 7).memory(), n).unwrap();
+        log.save(&State::nth(n * 7).memory(HEAP_USED), n).unwrap();
     }
     let tiny = TheLog::open(RamFram::<300>::filled(0), 0..300, 7).err();
     assert_eq!(tiny, Some(Error::TooSmall { needed: 2304 }));
@@ -132,18 +127,20 @@ fn too_small_says_how_much() {
     let mut less = Log::<_, 11, 64>::open(L1::new(), 0..60 * 256, 7).unwrap();
     let refused = Log::<L1, 4, 64>::open(L1::new(), 0..60 * 256, 7)
         .unwrap()
-        .save(&state.memory(), 0);
+        .save(&state.memory(HEAP_USED), 0);
     assert_eq!(refused, Err(Error::TablesTooSmall { cells: 9 }));
-    less.save(&state.memory(), 0).unwrap();
+    less.save(&state.memory(HEAP_USED), 0).unwrap();
 }
 
 #[test]
 fn another_program_or_memory() {
     let mut d = RamFram::<5000>::filled(0);
-    open(&mut d).save(&State::nth(1).memory(), 0).unwrap();
+    open(&mut d)
+        .save(&State::nth(1).memory(HEAP_USED), 0)
+        .unwrap();
     let mut found = State::filled(0xA5);
     let mut other = TheLog::open(&mut d, 0..5000, 8).unwrap();
-    let refused = other.load(&mut found.memory());
+    let refused = other.load(&mut found.memory(HEAP_USED));
     assert_eq!(refused, Err(Error::OtherProgram { found: 7 }));
     let (mut a, mut b) = ([0; 400], [0; 501]);
     let moved = open(&mut d).load(&mut Memory::new(&mut a, &mut b, &mut []));
@@ -152,10 +149,10 @@ fn another_program_or_memory() {
     assert_eq!((a, b), ([0; 400], [0; 501]));
     // A new program overwrites it.
     let mut other = TheLog::open(&mut d, 0..5000, 8).unwrap();
-    other.save(&State::nth(2).memory(), 5).unwrap();
+    other.save(&State::nth(2).memory(HEAP_USED), 5).unwrap();
     let r = TheLog::open(&mut d, 0..5000, 8)
         .unwrap()
-        .load(&mut found.memory());
+        .load(&mut found.memory(HEAP_USED));
     assert_eq!(r.unwrap().context, 5);
 }
 
@@ -168,25 +165,25 @@ fn a_medium_that_fails_in_the_middle() {
             left: 1000,
         };
         let mut log = open(d);
-        log.save(&State::nth(1).memory(), 1).unwrap();
-        log.save(&State::nth(2).memory(), 2).unwrap();
+        log.save(&State::nth(1).memory(HEAP_USED), 1).unwrap();
+        log.save(&State::nth(2).memory(HEAP_USED), 2).unwrap();
         let mut d = log.into_medium();
         d.left = left;
         let mut log = open(d);
-        let r = log.save(&State::nth(3).memory(), 3);
+        let r = log.save(&State::nth(3).memory(HEAP_USED), 3);
         let mut d = log.into_medium();
         d.left = 1000;
         let mut log = open(d);
         let mut found = State::filled(0);
-        let back = log.load(&mut found.memory()).unwrap();
+        let back = log.load(&mut found.memory(HEAP_USED)).unwrap();
         assert_eq!(back.context, if r.is_ok() { 3 } else { 2 });
         assert_eq!(found, State::nth(back.context).over(0));
         if let Err(e) = r {
             assert_eq!(e, Error::Medium("bus"));
             failed += 1;
             // It may be tried again.
-            log.save(&State::nth(4).memory(), 4).unwrap();
-            assert_eq!(log.load(&mut found.memory()).unwrap().context, 4);
+            log.save(&State::nth(4).memory(HEAP_USED), 4).unwrap();
+            assert_eq!(log.load(&mut found.memory(HEAP_USED)).unwrap().context, 4);
         }
     }
     assert!(failed > if cfg!(miri) { 0 } else { 5 }, "{failed}");

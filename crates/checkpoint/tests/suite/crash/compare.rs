@@ -1,6 +1,6 @@
 //! `CopyIfChange`: a unit that is not rewritten must hold what it seems to hold.
 
-use crate::support::{Promise, STILL, SmallUnits, life, lives};
+use crate::crash::support::{Promise, STILL, SmallUnits, life, lives};
 use crate::turns::in_turn;
 use checkpoint::{CopyIfChange, Split};
 use nvmem::InOrder32;

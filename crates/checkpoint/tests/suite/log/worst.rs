@@ -2,7 +2,7 @@
 //! counted by the medium.
 
 use super::PROGRAM;
-use super::counting::{Counting, counted, within};
+use crate::support::counting::{Counting, counted, within};
 use checkpoint::{Cost, Log, Maxima, Memory, Store, Work};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};

@@ -3,12 +3,11 @@
 
 mod archive;
 mod compare;
-#[path = "../support/counting.rs"]
-mod counting;
 mod log;
 mod logged;
 mod magic;
 mod media;
 mod support;
-#[path = "../../../powerfail/tests/support/turns.rs"]
-mod turns;
+
+// The evaluation of checkpoints uses `logged` and `support`, too, and has these beside them.
+use crate::support::{counting, nor};
