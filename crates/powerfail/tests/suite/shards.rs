@@ -20,7 +20,7 @@ fn counter(nv: Region<'_, InOrder32>, world: &World<u32>) {
 fn again(test: &str, env: &[(&str, &str)]) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args([
-            test,
+            &format!("shards::{test}"),
             "--exact",
             "--ignored",
             "--nocapture",
