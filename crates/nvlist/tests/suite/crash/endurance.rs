@@ -1,7 +1,7 @@
 //! Long runs with many reboots, and random programs.
 
-use crate::ops::program;
-use crate::support::{Op, Pool, View, open, run, view};
+use crate::crash::ops::program;
+use crate::crash::support::{Op, Pool, View, open, run, view};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use powerfail::{EveryEvents, Mapped, World, endure, explore_with};
 use proptest::prelude::*;

@@ -5,5 +5,3 @@ mod endurance;
 mod ops;
 mod staged;
 mod support;
-#[path = "../../../powerfail/tests/support/turns.rs"]
-mod turns;

@@ -1,7 +1,7 @@
 //! Every operation, cut at every crash point, on every mapped model, on lists of 0 to 5 nodes; and
 //! the recovery cut again.
 
-use crate::support::{Op, Pool, View, model, open, run, view};
+use crate::crash::support::{Op, Pool, View, model, open, run, view};
 use crate::turns::is_chosen;
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use powerfail::{Mapped, Summary, World, explore_with};

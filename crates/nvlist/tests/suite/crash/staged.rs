@@ -1,7 +1,7 @@
 //! Staged operations: they take effect with a commit word of the program.
 
-use crate::ops::{depth, depth_in_turn};
-use crate::support::{Job, LISTS, Op, Pool, View, job, view};
+use crate::crash::ops::{depth, depth_in_turn};
+use crate::crash::support::{Job, LISTS, Op, Pool, View, job, view};
 use nvlist::nvmem;
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, Unit, mapped};
 use pmem_tx::{Config, Width};
@@ -173,7 +173,7 @@ fn program<M: Model>(
     for (j, (op, fate)) in steps.iter().enumerate().skip(i) {
         let (ctx, seq) = (j % 2, number(steps, j));
         match fate {
-            Fate::Alone => crate::support::run(&mut pool, *op),
+            Fate::Alone => crate::crash::support::run(&mut pool, *op),
             fate => staged(&mut pool, ctx, seq, *op, *fate, &|| words.commit(ctx, seq)),
         }
         world.acknowledge(j as u32 + 1);
