@@ -1,6 +1,6 @@
 //! Chips of the campaigns, and an image of a used one.
 
-use crate::program::{MEMORY, look, open_pool, step};
+use crate::crash::program::{MEMORY, look, open_pool, step};
 use nv_mirror::{Config, Mirror};
 use nvmem::crc::{Crc32, crc32};
 use nvmem::device::{Contract, EraseUnit, Medium, Torn};

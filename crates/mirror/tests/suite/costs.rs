@@ -1,14 +1,12 @@
 //! What a step costs: a pool with a struct of 64 bytes. Each of a thousand steps changes 8 of them.
 
-mod support;
-
+use crate::support::Counting;
 use core::mem::MaybeUninit;
 use nv_mirror::{Config, Durability, Mirror};
 use nvmem::InOrder32;
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use pmem_tx::Pool;
-use support::Counting;
 
 const STEPS: u32 = 1000;
 

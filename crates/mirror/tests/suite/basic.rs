@@ -1,15 +1,13 @@
 //! What the mirror promises without a power cut: content over boots, refusals, a medium that fails,
 //! when it saves, and what a save costs at most.
 
-mod support;
-
+use crate::support::{Counting, Failing, MEMORY, Memory};
 use core::mem::MaybeUninit;
 use nv_mirror::{Config, Durability, Mirror, MirrorError};
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{InOrder32, Region};
 use pmem_tx::Pool;
-use support::{Counting, Failing, MEMORY, Memory};
 
 type Nor = RamNor<3, 4096, 4>;
 const THREE: Config = Config {

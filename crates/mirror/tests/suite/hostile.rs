@@ -1,13 +1,11 @@
 //! Any bytes on the medium: `open` gives an error value, or a mirror that works.
 
-mod support;
-
+use crate::support::MEMORY;
 use nv_mirror::{Config, Mirror, MirrorError};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamNor};
 use nvmem::{InOrder32, Region};
 use proptest::prelude::*;
-use support::MEMORY;
 
 const THREE: Config = Config {
     segments: 3,

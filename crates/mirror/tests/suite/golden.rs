@@ -1,13 +1,11 @@
 //! Pins every byte of the log. A change here needs a new format version, a line in CHANGELOG.md and
 //! one in docs/SPEC.md.
 
-mod support;
-
+use crate::support::MEMORY;
 use nv_mirror::{Config, Mirror, inspect};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{InOrder32, Region};
-use support::MEMORY;
 
 const THREE: Config = Config {
     segments: 3,

@@ -1,7 +1,6 @@
 //! The async form: the same bytes as the blocking form, and futures that are dropped at any point.
 
-mod support;
-
+use crate::support::MEMORY;
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -10,7 +9,6 @@ use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::device::{AsyncMedium, Contract, Medium};
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{InOrder32, Region};
-use support::MEMORY;
 
 const THREE: Config = Config {
     segments: 3,
