@@ -65,8 +65,8 @@
 //! marked          no base, both unread    as confirmed           nothing: the first format
 //! ```
 //!
-//! tests/record_chains.rs searches chains of cuts. Two cuts in a row lose nothing, also if a word
-//! that was cut reads differently each time. A completed write ends a chain, and any number of
+//! tests/suite/record_chains.rs searches chains of cuts. Two cuts in a row lose nothing, even if a
+//! word that was cut reads differently each time. A completed write ends a chain, and any number of
 //! chains may follow.
 //!
 //! docs/DESIGN.md explains why two banks, or one word fewer, do not suffice.
