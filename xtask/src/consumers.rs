@@ -14,6 +14,7 @@
 //! In a document a file is a code block behind a paragraph that ends with its name in backticks and
 //! a colon. A command that is expected to fail has a comment that begins with `# fails`.
 
+use crate::ci::Ctx;
 use crate::figures::Figures;
 use crate::project::Project;
 use crate::run::{Outcome, Step, cargo};
@@ -44,6 +45,13 @@ pub fn run(a: Args) -> Result<()> {
     drop(step);
     println!("{}", figures.line());
     figures.judge()
+}
+
+/// The step `examples`: the first example of each README, and the guide's first chapter.
+pub fn check_first(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    let figures = check_all(&ctx.project, s, &[])?;
+    figures.judge()?;
+    Ok(figures.line().into())
 }
 
 /// The step of CI.

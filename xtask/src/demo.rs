@@ -5,7 +5,7 @@
 
 mod checkpoint;
 
-use crate::project::{Project, root};
+use crate::project::Project;
 use crate::run::{Outcome, Step, cargo};
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
@@ -218,7 +218,8 @@ impl Pipeline {
 /// Folder, package and program of an example.
 const ACTIVITY: [&str; 3] = ["examples/activity", "example-activity", "activity"];
 const NODE: [&str; 3] = ["examples/node", "example-node", "node"];
-const WSN: [&str; 3] = ["examples/wsn", "example-wsn", "wsn"];
+/// Of the lab: it repeats a benchmark of a paper.
+const WSN: [&str; 3] = ["lab/wsn", "lab-wsn", "wsn"];
 const LOGGER: [&str; 3] = ["examples/logger", "example-logger", "logger"];
 
 const PIPELINE: [&str; 3] = ["examples/pipeline", "example-pipeline", "pipeline"];
@@ -235,7 +236,11 @@ pub fn run(a: Args) -> Result<()> {
 }
 
 fn start([folder, package, program]: [&str; 3], line: Line) -> Result<()> {
-    if Project::load()?.package(package).is_none() {
+    let mut project = Project::load()?;
+    if folder.starts_with("lab/") {
+        project = project.lab()?;
+    }
+    if project.package(package).is_none() {
         bail!("this checkout has no {folder} (package {package})");
     }
     let mut c = cargo();
@@ -243,8 +248,11 @@ fn start([folder, package, program]: [&str; 3], line: Line) -> Result<()> {
     if !std::io::stderr().is_terminal() {
         c.arg("--quiet");
     }
+    // In the folder in which this was called: paths among the arguments are relative to it.
     c.arg("--manifest-path")
-        .arg(root().join("Cargo.toml"))
+        .arg(project.root.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&project.target)
         .args(["--package", package, "--bin", program, "--"])
         .args(line.0);
     let status = c.status()?;

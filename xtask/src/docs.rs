@@ -8,19 +8,24 @@
 //! | messages of the compiler ([`messages`]) | documents | quotes that no test of messages pins |
 //! | names ([`replaced`]) | documents, code, comments | names that the list says are replaced |
 //! | planted bugs ([`planted`]) | crates | those that are not one condition on one line |
+//! | costs ([`costs`]) | documents | rows that do not show the figure of their key |
+//! | invariants ([`invariants`]) | crates | an index that is not that of the sources |
 //!
 //! Every document and every source is read, so that the message lists all findings, each as
 //! `file:line: what is wrong`. [`rendered`] and [`errors`] check the pages that rustdoc makes; the
 //! step `rustdoc` calls them.
 
 mod columns;
+mod costs;
 pub mod errors;
+mod invariants;
 mod messages;
 mod planted;
 pub mod rendered;
 mod replaced;
 mod source;
 
+use crate::figures::COSTS;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -29,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 /// A code span that starts with one of these is the path of a file that must exist.
 const ROOTS: [&str; 10] = [
-    "evaluation/",
+    "lab/",
     "crates/",
     "docs/",
     "examples/",
@@ -42,17 +47,10 @@ const ROOTS: [&str; 10] = [
 ];
 
 /// The folders whose Rust sources are checked. Each has some.
-const SOURCES: [&str; 6] = [
-    "crates",
-    "evaluation",
-    "examples",
-    "firmware",
-    "fuzz",
-    "xtask",
-];
+const SOURCES: [&str; 6] = ["crates", "examples", "firmware", "fuzz", "lab", "xtask"];
 
 /// Documents that a program writes as a whole: their lines may be long.
-const GENERATED: [&str; 2] = ["docs/COSTS.md", "docs/SIZES.md"];
+const GENERATED: [&str; 2] = ["lab/COSTS.md", "lab/SIZES.md"];
 
 /// It lists what names were replaced, so it may name them.
 const CHANGES: &str = "CHANGELOG.md";
@@ -168,8 +166,18 @@ pub fn check(project: &Project) -> Result<String> {
         .iter()
         .map(|f| std::fs::read_to_string(f).with_context(|| f.display().to_string()));
     let pinned = messages::Pinned::new(pinned)?;
+    let committed = crate::figures::read(&project.root.join(COSTS))?;
     let mut wrong = Vec::new();
-    let (mut links, mut paths) = (0, 0);
+    for (path, text) in generated(project)? {
+        if std::fs::read_to_string(project.root.join(path))
+            .ok()
+            .as_deref()
+            != Some(&*text)
+        {
+            wrong.push(format!("{path}: not as its sources say: cargo xtask docs"));
+        }
+    }
+    let (mut links, mut paths, mut figures) = (0, 0, 0);
     for file in &documents {
         let text = std::fs::read_to_string(file)?;
         let d = read(&text);
@@ -216,6 +224,9 @@ pub fn check(project: &Project) -> Result<String> {
         if !GENERATED.contains(&&*shown) {
             wrong.extend(too_long(&shown, columns::in_document(&text)));
         }
+        let (compared, found) = costs::check(&text, &committed);
+        figures += compared;
+        wrong.extend(found.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
         for (line, quote) in pinned.stale(&text) {
             wrong.push(format!("{shown}:{line}: no test pins the message: {quote}"));
         }
@@ -224,6 +235,7 @@ pub fn check(project: &Project) -> Result<String> {
             wrong.extend(names.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
         }
     }
+    let index = invariants::names(&invariants::index(project)?);
     let mut sources = 0;
     for folder in SOURCES {
         let mut comments = 0;
@@ -235,6 +247,8 @@ pub fn check(project: &Project) -> Result<String> {
             let names = replaced::in_source(&replaced, &shown, &text);
             wrong.extend(names.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
             if folder == "crates" {
+                let cited = invariants::unknown(&text, &index);
+                wrong.extend(cited.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
                 let planted = planted::misplaced(&text);
                 wrong.extend(
                     planted
@@ -251,9 +265,30 @@ pub fn check(project: &Project) -> Result<String> {
         bail!("{}\n{} findings", wrong.join("\n"), wrong.len());
     }
     Ok(format!(
-        "{} documents, {links} links, {paths} paths; {sources} sources",
-        documents.len()
+        "{} documents, {links} links, {paths} paths, {figures} figures; {sources} sources, {} \
+         invariants",
+        documents.len(),
+        index.len()
     ))
+}
+
+/// Writes the documents that are made from sources: the index of invariants
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// `cargo xtask docs`.
+pub fn run(_: Args) -> Result<()> {
+    let project = Project::load()?;
+    for (path, text) in generated(&project)? {
+        std::fs::write(project.root.join(path), text).context(path)?;
+        println!("{path}");
+    }
+    Ok(())
+}
+
+/// The documents that are made from sources: their paths and texts.
+fn generated(project: &Project) -> Result<Vec<(&'static str, String)>> {
+    Ok(vec![(invariants::INDEX, invariants::index(project)?)])
 }
 
 /// A file's path from the root.

@@ -16,8 +16,9 @@ pub struct Args {
     machine: Option<String>,
 }
 
-/// The package of the images, and how the name of a program begins; a group's name comes next.
-const IMAGES: &str = "relume-firmware";
+/// The packages of the images: those of the firmware, and those of the lab.
+const IMAGES: [&str; 2] = ["relume-firmware", "lab-images"];
+/// How the name of a program begins; a group's name comes next.
 const IMAGE: &str = "image-";
 
 /// The program of one machine for one group of scenarios.
@@ -29,7 +30,7 @@ pub struct Image {
 
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
-    crate::test::install_rust()?;
+    crate::install::install_rust()?;
     let step = Step::alone(project.target.join("xtask/firmware.log"), "firmware");
     for m in &MACHINES {
         if a.machine.as_ref().is_none_or(|n| m.name == n) {
@@ -74,7 +75,7 @@ pub fn build_v6(project: &Project, all: bool, s: &Step) -> Result<Vec<Image>> {
     c.current_dir(&project.root)
         .args(["build", "--profile", "firmware"])
         .args(["--target", ARMV6M.target])
-        .args(["-p", IMAGES]);
+        .args(["-p", IMAGES[0]]);
     for group in &groups {
         c.args(["--bin", &program(group)]);
     }
@@ -88,19 +89,21 @@ pub fn build_v6(project: &Project, all: bool, s: &Step) -> Result<Vec<Image>> {
     Ok(groups.into_iter().map(image).collect())
 }
 
-/// Builds the images of one machine, one for each group of scenarios.
+/// Builds the images of one machine, one for each group of scenarios: those of the firmware, or,
+/// if the project is the lab, those of the lab.
 ///
 /// **Errors**: the build fails, or what it needs is [`missing`].
 pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Image>> {
     if let Some(how) = missing(m) {
         bail!("the {} images need:\n  {how}", m.name);
     }
+    let images = IMAGES.iter().find_map(|name| project.package(name));
+    let images = images.context("no package of images")?;
     let narrow = m.target == MSP430.target;
-    let mut c = if narrow { cargo_nightly() } else { cargo() };
-    c.current_dir(&project.root)
-        .args(["build", "--bins", "--profile", "firmware"])
+    let mut c = project.with(if narrow { cargo_nightly() } else { cargo() });
+    c.args(["build", "--bins", "--profile", "firmware"])
         .args(["--target", m.target])
-        .args(["-p", IMAGES]);
+        .args(["-p", &images.name]);
     if narrow {
         // What is optimised for speed does not fit below 64 KiB.
         c.args(["--config", "profile.firmware.opt-level=\"s\""]);
@@ -111,8 +114,6 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
     if narrow {
         frames(&dir.join("deps"))?;
     }
-    let images = project.package(IMAGES);
-    let images = images.with_context(|| format!("no package {IMAGES}"))?;
     let groups = images.targets.iter().filter(|t| t.1 == "bin");
     let runs = |t: &&(String, String, Vec<String>)| {
         let group = t.0.strip_prefix(IMAGE);
@@ -154,91 +155,37 @@ pub fn build_tmp105(project: &Project, s: &Step) -> Result<Image> {
     })
 }
 
-/// Builds the programs of the Sytare paper for the MSP430, and says in which folder they are. They
-/// are optimised for speed: they are small.
+/// Builds the programs of a package of the workspace for the MSP430, with this `opt-level`. The
+/// folder that they are in, and what was wrong if some of them could not be built; the others are
+/// there.
 ///
-/// **Errors**: as [`build`].
-pub fn build_sytare(project: &Project, s: &Step) -> Result<PathBuf> {
-    if let Some(how) = missing(&MSP430) {
-        bail!("the {} images need:\n  {how}", MSP430.name);
-    }
-    let mut c = cargo_nightly();
-    c.current_dir(&project.root)
-        .args(["build", "--bins", "--profile", "firmware"])
-        .args(["--target", MSP430.target, "-p", "relume-sytare"])
-        .args(["--config", "profile.firmware.opt-level=2"]);
-    for_msp430(&mut c)?;
-    s.run(c)?;
-    let dir = project.target.join(MSP430.target).join("firmware");
-    frames(&dir.join("deps"))?;
-    Ok(dir)
-}
-
-/// The package of whole programs for the MSP430.
-const PROGRAMS: &str = "relume-programs";
-
-/// Builds the programs of `examples/programs` for the MSP430. Says in which folder they are, and
-/// which of them do not fit, by so many bytes. They are optimised for size: otherwise fewer would
-/// fit.
-///
-/// **Errors**: as [`build`]. A program that does not fit is none.
-pub fn build_programs(project: &Project, s: &Step) -> Result<(PathBuf, BTreeMap<String, u64>)> {
+/// **Errors**: what the build needs is missing, or a variable asks for an alignment that the stack
+/// does not have.
+pub fn build_for_msp430(
+    project: &Project,
+    package: &str,
+    opt_level: &str,
+    s: &Step,
+) -> Result<(PathBuf, Option<anyhow::Error>)> {
     if let Some(how) = missing(&MSP430) {
         bail!("the {} images need:\n  {how}", MSP430.name);
     }
     let dir = project.target.join(MSP430.target).join("firmware");
-    let package = project.package(PROGRAMS);
-    let package = package.with_context(|| format!("no package {PROGRAMS}"))?;
-    let programs = package.targets.iter().filter(|t| t.1 == "bin");
-    let programs: Vec<&str> = programs.map(|t| &*t.0).collect();
-    // What is there is that of an earlier build, which may have fitted.
-    for program in &programs {
-        let _ = std::fs::remove_file(dir.join(program));
+    let programs = project.package(package);
+    let programs = programs.with_context(|| format!("no package {package}"))?;
+    // What is there is that of an earlier build, which may have succeeded.
+    for program in programs.targets.iter().filter(|t| t.1 == "bin") {
+        let _ = std::fs::remove_file(dir.join(&program.0));
     }
-    let mut c = cargo_nightly();
-    c.current_dir(&project.root)
-        .args(["build", "--bins", "--keep-going", "--profile", "firmware"])
-        .args(["--target", MSP430.target, "-p", PROGRAMS])
-        .args(["--config", "profile.firmware.opt-level=\"s\""]);
+    let mut c = project.with(cargo_nightly());
+    c.args(["build", "--bins", "--keep-going", "--profile", "firmware"])
+        .args(["--target", MSP430.target, "-p", package])
+        .arg("--config")
+        .arg(format!("profile.firmware.opt-level={opt_level}"));
     for_msp430(&mut c)?;
-    let too_large = match s.run(c) {
-        Ok(_) => BTreeMap::new(),
-        Err(e) => {
-            let said = std::fs::read(s.log()).with_context(|| s.log().display().to_string())?;
-            let too_large = too_large(&String::from_utf8_lossy(&said));
-            let explained = |p: &&str| dir.join(p).is_file() || too_large.contains_key(*p);
-            if !programs.iter().all(explained) {
-                return Err(e);
-            }
-            too_large
-        }
-    };
+    let wrong = s.run(c).err();
     frames(&dir.join("deps"))?;
-    Ok((dir, too_large))
-}
-
-/// The programs that did not fit, and by how many bytes, from what the compiler and the linker
-/// said.
-fn too_large(said: &str) -> BTreeMap<String, u64> {
-    let mut all = BTreeMap::new();
-    let mut program: Option<String> = None;
-    for line in said.lines() {
-        // The linker's arguments name the file, with a hash behind the program's name.
-        let output = line.split_once("\"-o\" \"").map(|(_, rest)| rest);
-        if let Some(path) = output.and_then(|rest| rest.split('"').next()) {
-            let file = path.rsplit('/').next().unwrap_or_default();
-            program = file
-                .rsplit_once('-')
-                .map(|(name, _)| name.replace('_', "-"));
-        }
-        let over = line.split_once("overflowed by ").map(|(_, rest)| rest);
-        let over: Option<u64> = over.and_then(|rest| rest.split(' ').next()?.parse().ok());
-        if let (Some(over), Some(program)) = (over, &program) {
-            let most = all.entry(program.clone()).or_insert(0);
-            *most = over.max(*most);
-        }
-    }
-    all
+    Ok((dir, wrong))
 }
 
 /// What a build for MSP430 needs: the core library from its sources, the toolchain's linker, and
@@ -322,20 +269,6 @@ fn asks_for_more(ir: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn programs_that_do_not_fit() {
-        let said = r#"
-  = note:  "ld.lld" "-o" "/t/deps/mq_plain-8980760bb92e8136" "-nostdlib"
-  = note: rust-lld: error: section '.text' will not fit in region 'FRAM': overflowed by 66 bytes
-          rust-lld: error: section '.data' will not fit in region 'FRAM': overflowed by 78 bytes
-  = note:  "ld.lld" "-o" "/t/deps/etl-1" "-nostdlib"
-  = note: rust-lld: error: section '.data' will not fit in region 'FRAM': overflowed by 1 bytes
-error: could not compile `relume-programs` (bin "mq-plain") due to 1 previous error"#;
-        let wanted = [("etl".to_owned(), 1), ("mq-plain".to_owned(), 78)];
-        assert_eq!(too_large(said), wanted.into());
-        assert!(too_large("error: could not compile").is_empty());
-    }
 
     #[test]
     fn variables_that_ask_for_too_much() {

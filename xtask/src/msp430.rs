@@ -79,14 +79,6 @@ pub fn compared(project: &Project, s: &Step) -> Result<u64> {
     }
 }
 
-/// The programs of the Sytare paper with a supply that ends again and again: what the emulator has
-/// printed.
-pub fn yields(project: &Project, s: &Step) -> Result<String> {
-    let mut run = emulator(project, "yields", s)?;
-    run.arg(firmware::build_sytare(project, s)?);
-    s.run(run)
-}
-
 /// A program of the emulator's package, built.
 pub fn emulator(project: &Project, name: &str, s: &Step) -> Result<Command> {
     let mut c = cargo();
@@ -94,23 +86,6 @@ pub fn emulator(project: &Project, name: &str, s: &Step) -> Result<Command> {
         .args(["build", "--release", "-p", "msp430-emu", "--bin", name]);
     s.run(c)?;
     Ok(Command::new(project.target.join("release").join(name)))
-}
-
-/// The programs of `examples/programs` without protection, with it, and with cuts: what the
-/// emulator has printed, and by how many bytes a build does not fit.
-pub fn programs(project: &Project, s: &Step) -> Result<String> {
-    let (dir, too_large) = firmware::build_programs(project, s)?;
-    let mut run = emulator(project, "programs", s)?;
-    run.arg(dir);
-    let mut said = s.run(run)?;
-    for (program, bytes) in too_large {
-        let figure = match program.strip_suffix("-plain") {
-            Some(name) => format!("{name}.unprotected_too_large"),
-            None => format!("{program}.too_large"),
-        };
-        said += &format!("rtos.msp430.{figure} {bytes}\n");
-    }
-    Ok(said)
 }
 
 /// Whole systems: the timer's interrupt on, killed at pseudo-random instructions.

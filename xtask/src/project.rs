@@ -41,9 +41,9 @@ impl Package {
     }
 }
 
-/// The workspace.
+/// A workspace: that of the repository's root, or the lab.
 pub struct Project {
-    /// The root folder of the repository.
+    /// The root folder of the repository, or of the lab.
     pub root: PathBuf,
     /// The folder of what cargo builds.
     pub target: PathBuf,
@@ -62,7 +62,21 @@ impl Project {
     ///
     /// **Errors**: cargo does not understand a manifest.
     pub fn load() -> Result<Self> {
-        let root = root();
+        Self::at(root())
+    }
+
+    /// The lab, whose folder of what is built lies in this one's.
+    ///
+    /// **Errors**: as above.
+    pub fn lab(&self) -> Result<Self> {
+        let target = self.target.join("lab");
+        Ok(Project {
+            target,
+            ..Self::at(self.root.join("lab"))?
+        })
+    }
+
+    fn at(root: PathBuf) -> Result<Self> {
         let mut c = cargo();
         c.current_dir(&root)
             .args(["metadata", "--format-version=1", "--no-deps"]);
@@ -102,6 +116,19 @@ impl Project {
             target: PathBuf::from(text(&v["target_directory"])),
             packages,
         })
+    }
+
+    /// `cargo` in this workspace.
+    pub fn cargo(&self) -> Command {
+        self.with(cargo())
+    }
+
+    /// Another `cargo` in this workspace.
+    pub fn with(&self, mut cargo: Command) -> Command {
+        cargo
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &self.target);
+        cargo
     }
 
     /// The package of that name.

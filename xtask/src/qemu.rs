@@ -8,7 +8,6 @@
 use crate::abi::{
     ARM, ENDLESS, FAILED, FINISHED, Machine, PANICKED, RISCV, RUNNING, cell, runs_on, source_line,
 };
-use crate::evaluate::package;
 use crate::firmware::{self, Image};
 use crate::project::{Project, has_program};
 use crate::run::{Outcome, Step};
@@ -47,7 +46,7 @@ const LONG: [(&str, &str); 25] = [
     ("rtos-posts", "posts"),
     ("rtos-places", "places"),
     ("program-mq", "mq_protected"),
-    ("program-em", "em_protected"),
+    ("program-etl", "etl_protected"),
 ];
 /// Planted bugs whose wrong state lasts long enough for a kill to meet it.
 const NOTICED: [u16; 2] = [1, 3];
@@ -166,7 +165,7 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     for e in &EMULATED {
         images.push(firmware::build(project, e.machine, s)?);
     }
-    let suite = &listed(s)?;
+    let suite = &listed(project, s)?;
     s.says("whole systems in QEMU, killed and started again");
     let done: Vec<Result<Count>> = std::thread::scope(|scope| {
         let all: Vec<_> = (EMULATED.iter().zip(&images))
@@ -245,7 +244,8 @@ pub fn kills_of_a_device(project: &Project, wanted: u32, s: &Step) -> Result<(u3
 }
 
 /// Kills each of some scenarios (group and name) so many times on each machine that runs it. How
-/// many kills there were in running programs, and what has failed.
+/// many kills there were in running programs, and what has failed. The scenarios are the lab's, if
+/// the project is the lab.
 ///
 /// **Errors**: something cannot be built or started.
 pub fn kills_of(
@@ -255,12 +255,13 @@ pub fn kills_of(
     s: &Step,
 ) -> Result<(u32, Vec<String>)> {
     let (mut kills, mut failed) = (0, Vec::new());
+    std::fs::create_dir_all(project.target.join("xtask"))?;
     for e in &EMULATED {
         if !has_program(e.program) {
             bail!("{} is not installed (package {})", e.program, e.package);
         }
         let images = firmware::build(project, e.machine, s)?;
-        let suite = listed(s)?;
+        let suite = listed(project, s)?;
         let systems = Systems {
             project,
             e,
@@ -294,11 +295,22 @@ struct Listed {
     what: String,
 }
 
+/// What the suite's program `list` prints: that of the firmware's suite, or of the lab's if the
+/// project is the lab.
+///
+/// **Errors**: it cannot be built.
+pub fn list(project: &Project, s: &Step) -> Result<String> {
+    let suites = ["relume-suite", "lab-suite"];
+    let suite = suites.iter().find_map(|name| project.package(name));
+    let suite = suite.context("no package of a suite")?;
+    let mut c = project.cargo();
+    c.args(["run", "--quiet", "-p", &suite.name, "--bin", "list"]);
+    s.run(c)
+}
+
 /// The scenarios and the planted bugs of the suite.
-fn listed(s: &Step) -> Result<Vec<Listed>> {
-    let mut c = package("relume-suite");
-    c.args(["--bin", "list"]);
-    let said = s.run(c)?;
+fn listed(project: &Project, s: &Step) -> Result<Vec<Listed>> {
+    let said = list(project, s)?;
     let listed = |line: &str| {
         let words: Vec<_> = line.splitn(5, ' ').map(str::to_owned).collect();
         let [kind, group, scenario, number, what @ ..] = &words[..] else {

@@ -1,7 +1,7 @@
 //! A run of the pipeline, from a blank FRAM to its last record, through power cuts.
 
 use anyhow::{Result, bail, ensure};
-use example_programs::protected::etl;
+use example_programs::etl;
 use example_programs::support::{DONE, Fram, Machine, RECORDED, ROUNDS};
 use indicatif::ProgressBar;
 use nv_rtos::nvmem::Region;

@@ -1,7 +1,7 @@
 //! On a host: runs a program as its builds do, and cuts it.
 
+use crate::reference;
 use crate::support::{BYTES, Fram, Machine};
-use crate::{protected, reference, unprotected};
 use core::mem::MaybeUninit;
 use nv_rtos::nvmem::Region;
 use powerfail::{EveryEvents, Explore, Mapped, Summary, World, endure, explore};
@@ -13,14 +13,14 @@ pub type Boot = for<'a, 'm> fn(Region<'a, Fram>, &'a Machine<'m>) -> Option<[u32
 pub trait Program: 'static {
     /// On the kernel.
     const PROTECTED: Boot;
-    /// Without protection.
-    const UNPROTECTED: Boot;
+    /// Without protection, if there is such a build.
+    const UNPROTECTED: Option<Boot> = None;
     /// Its results.
     fn reference() -> [u32; 4];
 
-    /// Runs it in RAM without protection, once, and in non-volatile memory with protection. The
-    /// power fails so many times: in each life after a random number of events, on average
-    /// `events`.
+    /// Runs it in RAM without protection, once, if it has such a build, and in non-volatile memory
+    /// with protection. The power fails so many times: in each boot after a random number of
+    /// events, on average `events`.
     ///
     /// **Panics**: it finds something else than the reference, or does not come to its end.
     fn cut(cuts: u64, events: u64) -> Summary {
@@ -29,9 +29,11 @@ pub trait Program: 'static {
             let wanted = Some(Self::reference());
             match world.with(|n| *n) {
                 0 => {
-                    for garbage in [0, u64::MAX] {
+                    let unprotected = Self::UNPROTECTED.into_iter();
+                    let each = unprotected.flat_map(|boot| [(boot, 0), (boot, u64::MAX)]);
+                    for (boot, garbage) in each {
                         let mut ram = [MaybeUninit::new(garbage); BYTES / 8];
-                        assert_eq!((Self::UNPROTECTED)(Region::new(&mut ram), machine), wanted);
+                        assert_eq!(boot(Region::new(&mut ram), machine), wanted);
                     }
                     world.update(|n| *n = 1);
                 }
@@ -100,52 +102,22 @@ fn campaign<P: Program + ?Sized>() -> Explore<Mapped<Fram>, u32> {
     explore(Mapped::<Fram>::new(BYTES), program)
 }
 
-macro_rules! programs {
-    ($($(#[$doc:meta])* $name:ident: $module:ident;)+) => {
-    $(
-        $(#[$doc])*
-        pub enum $name {}
+/// Message queues.
+pub enum Mq {}
 
-        impl Program for $name {
-            const PROTECTED: Boot = protected::$module::boot;
-            const UNPROTECTED: Boot = unprotected::$module::boot;
-            fn reference() -> [u32; 4] {
-                reference::$module()
-            }
-        }
-    )+
-
-    /// Cuts the program of this name; `None` if there is none.
-    pub fn by_name(name: &str, cuts: u64, events: u64) -> Option<Summary> {
-        match name {
-            $(stringify!($module) => Some($name::cut(cuts, events)),)+
-            _ => None,
-        }
+impl Program for Mq {
+    const PROTECTED: Boot = crate::mq::boot;
+    fn reference() -> [u32; 4] {
+        reference::mq()
     }
-    };
 }
 
-programs! {
-    /// Message queues.
-    Mq: mq;
-    /// An event group.
-    Em: em;
-    /// Bit counts.
-    Bc: bc;
-    /// A multi-layer perceptron.
-    Mlp: mlp;
-    /// A software timer.
-    Sen: sen;
-    /// A key-value store.
-    Kv: kv;
-    /// A pipeline into a table.
-    Etl: etl;
-    /// Predictions.
-    Pred: pred;
-    /// Statistics.
-    Stats: stats;
-    /// Training.
-    Train: train;
-    /// Activity recognition.
-    Ar: ar;
+/// A pipeline into a table.
+pub enum Etl {}
+
+impl Program for Etl {
+    const PROTECTED: Boot = crate::etl::boot;
+    fn reference() -> [u32; 4] {
+        reference::etl()
+    }
 }

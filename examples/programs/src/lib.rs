@@ -1,55 +1,19 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(target_os = "none", no_std)]
-// One source, two builds.
-#![allow(clippy::duplicate_mod)]
 
+// The programs take the kernel from the module above them: lab/programs builds the same files on
+// another one.
 #[cfg(machine)]
-pub mod learn;
-pub mod model;
-pub mod reference;
-pub mod support;
+use ::nv_rtos;
 
 #[cfg(all(not(target_os = "none"), feature = "host"))]
 pub mod cuts;
 #[cfg(machine)]
-pub mod plain_kernel;
-
-/// The programs on the kernel `nv-rtos`.
+pub mod etl;
 #[cfg(machine)]
-#[path = "."]
-pub mod protected {
-    use ::nv_rtos;
-
-    pub mod ar;
-    pub mod bc;
-    pub mod em;
-    pub mod etl;
-    pub mod hashes;
-    pub mod kv;
-    pub mod mlp;
-    pub mod mq;
-    pub mod pred;
-    pub mod sen;
-    pub mod stats;
-    pub mod train;
-}
-
-/// The programs on a kernel without protection, which has the same names: [`plain_kernel`].
+pub mod hashes;
+pub mod model;
 #[cfg(machine)]
-#[path = "."]
-pub mod unprotected {
-    use crate::plain_kernel as nv_rtos;
-
-    pub mod ar;
-    pub mod bc;
-    pub mod em;
-    pub mod etl;
-    pub mod hashes;
-    pub mod kv;
-    pub mod mlp;
-    pub mod mq;
-    pub mod pred;
-    pub mod sen;
-    pub mod stats;
-    pub mod train;
-}
+pub mod mq;
+pub mod reference;
+pub mod support;

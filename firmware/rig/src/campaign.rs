@@ -46,6 +46,8 @@ pub struct Job {
     pub reach: Limits,
     /// What is wrong in it on purpose, and must be found.
     pub planted: Option<&'static Bug>,
+    /// What it must find, if it is a program that says what it has found.
+    pub wanted: Option<[u32; 4]>,
     /// How often a whole program runs to its end with cuts after seeded periods.
     pub runs: u64,
     /// Whether it is measured what such a program takes with cuts.

@@ -26,7 +26,7 @@ use relume_suite::abi::{self, cell};
 use std::collections::HashSet;
 
 /// A scenario, and how to run it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Default, Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// The scenario's name in its group.
     pub name: String,

@@ -17,6 +17,7 @@ mod qemu;
 mod replay;
 mod report;
 mod restart;
+mod scenarios;
 mod state;
 mod steps;
 #[cfg(test)]
@@ -29,7 +30,8 @@ use campaign::{Done, Job, Source};
 use clap::Parser;
 use explore::{Case, Limits};
 use relume_suite::abi::{ARM, ARMV6M, needs_bench};
-use relume_suite::{HostModel, groups, planted};
+use relume_suite::planted;
+use scenarios::Scenarios;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +44,9 @@ struct Args {
     /// An image: machine/group=FILE
     #[arg(long = "image", value_name = "M/G=FILE", value_parser = source, required = true)]
     images: Vec<Source>,
+    /// Scenarios that the rig does not link: what the program `list` of their suite has printed
+    #[arg(long = "scenarios", value_name = "FILE")]
+    listed: Option<PathBuf>,
     /// Only scenarios whose `group/name` contains this
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
@@ -123,38 +128,15 @@ fn main() -> ExitCode {
 
 /// Whether nothing was wrong.
 fn run(a: &Args) -> Result<bool> {
+    let known = &Scenarios::read(a.listed.as_deref())?;
     match &a.replay {
-        _ if a.profile => profile(a),
-        Some(line) => again(a, line),
-        None => all(a),
+        _ if a.profile => profile(a, known),
+        Some(line) => again(a, known, line),
+        None => all(a, known),
     }
 }
 
-/// Name, number and region of the scenarios of a group.
-fn cases(group: &str, rounds: u16) -> Result<Vec<Case>> {
-    let all = groups::<HostModel>();
-    let g = all.iter().find(|g| g.name == group);
-    let g = g.with_context(|| format!("no group `{group}` in the suite"))?;
-    let case = |(i, s): (usize, &relume_suite::Scenario<HostModel>)| Case {
-        name: s.name.to_owned(),
-        number: i as u16,
-        argument: 0,
-        rounds,
-        bytes: s.bytes,
-        measures: s.measures,
-        interrupts: s.interrupts,
-        interrupt: None,
-        preempts: s.preempts,
-        instants: Vec::new(),
-        torn: s.torn,
-        sample: s.sample,
-        whole: s.whole,
-        periods: s.periods,
-    };
-    Ok(g.scenarios.iter().enumerate().map(case).collect())
-}
-
-fn again(a: &Args, line: &replay::Line) -> Result<bool> {
+fn again(a: &Args, known: &Scenarios, line: &replay::Line) -> Result<bool> {
     let of = |s: &&Source| s.machine == line.machine && s.group == line.group;
     let source = a.images.iter().find(of);
     let source = source.with_context(|| format!("no image for {}/{}", line.machine, line.group))?;
@@ -169,7 +151,8 @@ fn again(a: &Args, line: &replay::Line) -> Result<bool> {
             line.scenario
         );
     }
-    let named = cases(&line.group, line.rounds)?
+    let named = known
+        .of(&line.group, line.rounds)?
         .into_iter()
         .find(|c| c.name == line.scenario);
     let mut case =
@@ -183,10 +166,10 @@ fn again(a: &Args, line: &replay::Line) -> Result<bool> {
 }
 
 /// Prints where the instructions of the scenarios are.
-fn profile(a: &Args) -> Result<bool> {
+fn profile(a: &Args, known: &Scenarios) -> Result<bool> {
     for source in &a.images {
         let mut m = source.machine()?;
-        for case in cases(&source.group, 0)? {
+        for case in known.of(&source.group, 0)? {
             let name = format!("{}/{}/{}", source.machine, source.group, case.name);
             if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
                 print!("{name}\n{}", profile::of(&mut *m, &case));
@@ -199,7 +182,7 @@ fn profile(a: &Args) -> Result<bool> {
 /// How often scenarios that repeat an operation do it, when they are explored once more.
 const MORE: u16 = 12;
 
-fn jobs(a: &Args) -> Result<Vec<Job>> {
+fn jobs(a: &Args, known: &Scenarios) -> Result<Vec<Job>> {
     let depth = match (a.costs, a.long) {
         (true, _) => Some(0),
         (_, true) => None,
@@ -208,7 +191,7 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for rounds in if a.costs { vec![0] } else { vec![0, MORE] } {
         for source in &a.images {
-            for case in cases(&source.group, rounds)? {
+            for case in known.of(&source.group, rounds)? {
                 let name = format!("{}/{}", source.group, case.name);
                 if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
                     let once = case.measures || case.whole;
@@ -235,6 +218,7 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
                     };
                     let source = source.clone();
                     jobs.push(Job {
+                        wanted: known.wanted(&source.group),
                         source,
                         case,
                         reach,
@@ -257,7 +241,7 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
             for bug in planted::BUGS.iter().filter(of) {
                 let name = format!("{}/{}", bug.group, bug.scenario);
                 if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
-                    jobs.push(plant(source, bug)?);
+                    jobs.push(plant(source, known, bug)?);
                 }
             }
         }
@@ -266,8 +250,8 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
 }
 
 /// A scenario with a planted bug. One or two cuts must show it.
-fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
-    let named = cases(&source.group, 0)?;
+fn plant(source: &Source, known: &Scenarios, bug: &'static planted::Bug) -> Result<Job> {
+    let named = known.of(&source.group, 0)?;
     let case = named.into_iter().find(|c| c.name == bug.scenario);
     let mut case = case.with_context(|| format!("no scenario `{}`", bug.scenario))?;
     case.argument = bug.number;
@@ -283,6 +267,7 @@ fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
         case,
         reach,
         planted: Some(bug),
+        wanted: None,
         runs: 0,
         repeats: false,
     })
@@ -304,8 +289,8 @@ fn in_turn(j: &Job, run: u64) -> bool {
     always && j.planted.is_none() || turn.is_multiple_of(2)
 }
 
-fn all(a: &Args) -> Result<bool> {
-    let mut jobs = jobs(a)?;
+fn all(a: &Args, known: &Scenarios) -> Result<bool> {
+    let mut jobs = jobs(a, known)?;
     // What takes longest comes first, so that no core waits for it at the end: where words are
     // torn, above all on MSP430.
     jobs.sort_by_key(|j| match (j.case.torn, &*j.source.machine) {
@@ -439,6 +424,7 @@ fn said(j: &Job, d: &Done) {
 #[cfg(test)]
 mod turns {
     use super::*;
+    use relume_suite::{HostModel, groups};
 
     #[test]
     fn two_runs_take_all_scenarios_and_each_takes_those_of_threads() {
@@ -447,7 +433,11 @@ mod turns {
             groups::<HostModel>().iter().map(of).collect::<Vec<_>>()
         });
         let rig = std::iter::once("relume-rig".to_owned());
-        let all = jobs(&Args::parse_from(rig.chain(images.concat()))).unwrap();
+        let all = jobs(
+            &Args::parse_from(rig.chain(images.concat())),
+            &Scenarios::default(),
+        )
+        .unwrap();
         let taken = |run| all.iter().filter(|j| in_turn(j, run)).count();
         let threads = all
             .iter()

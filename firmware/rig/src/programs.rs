@@ -4,7 +4,6 @@ use crate::campaign::{Done, Figures, Job};
 use crate::cost::Cost;
 use crate::explore::Explored;
 use relume_suite::abi::{figure, section};
-use relume_suite::programs::wanted;
 
 /// The figures of a program in a report: what it has found.
 fn results(figures: &[(u16, u16)]) -> Vec<(u16, u16)> {
@@ -28,7 +27,7 @@ pub fn figures(out: &mut Figures, machine: &str, all: &[&&(Job, Done)]) {
             continue;
         };
         let e = &done.explored;
-        let Some(wanted) = wanted(group) else {
+        let Some(wanted) = job.wanted else {
             parts(
                 out,
                 &format!("machine.{machine}.program_{name}"),
@@ -122,6 +121,7 @@ mod tests {
                 sample: None,
             },
             planted: None,
+            wanted: relume_suite::programs::wanted(group),
             repeats: false,
             runs: 0,
         }
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn one_other_result_shows() {
-        let right = reference(wanted("program-em").unwrap());
+        let right = reference(relume_suite::programs::wanted("program-etl").unwrap());
         let mut other = right.clone();
         other[3].1 ^= 1;
         for (others, identical) in [
@@ -147,11 +147,11 @@ mod tests {
                 explored,
                 report: None,
             };
-            let all = (job("program-em"), done);
+            let all = (job("program-etl"), done);
             let mut out = Figures::new();
             figures(&mut out, "arm", &[&&all]);
-            assert_eq!(out["machine.arm.program_em.identical"], identical);
-            assert_eq!(out["machine.arm.program_em.cuts"], 3.0);
+            assert_eq!(out["machine.arm.program_etl.identical"], identical);
+            assert_eq!(out["machine.arm.program_etl.cuts"], 3.0);
         }
     }
 }

@@ -109,18 +109,8 @@ pub fn case(number: u16) -> Case {
     Case {
         name: format!("test_{number}"),
         number,
-        argument: 0,
-        rounds: 0,
         bytes: 16,
-        measures: false,
-        interrupts: false,
-        interrupt: None,
-        preempts: false,
-        instants: Vec::new(),
-        torn: false,
-        sample: 0,
-        whole: false,
-        periods: false,
+        ..Case::default()
     }
 }
 

@@ -313,8 +313,9 @@ pub const FILES: &[&str] = &[
     "suite/src/board/receive.rs",
     "suite/src/board/alarm.rs",
     "suite/src/board/sense.rs",
-    "suite/src/board/rsa.rs",
     "suite/src/journals.rs",
+    // Of the lab.
+    "suite/src/rsa.rs",
 ];
 
 /// The failure code of a line: its file's number in [`FILES`] times 1024, and the line.

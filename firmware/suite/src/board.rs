@@ -13,7 +13,6 @@ mod lamps;
 mod node;
 mod radio;
 mod receive;
-mod rsa;
 mod sense;
 mod sensor;
 
@@ -22,8 +21,7 @@ use nv_device::Committed;
 use nv_device::nvmem::Region;
 use nv_replay::{Config, Options, last_committed};
 
-/// The scenarios of the image `device`: lamps, a timer, a clock that keeps its alarm, a sensor, and
-/// an engine that encrypts.
+/// The scenarios of the image `device`: lamps, a timer, a clock that keeps its alarm, and a sensor.
 pub const fn group<M: Mapped>() -> Group<M> {
     const {
         Group {
@@ -35,7 +33,6 @@ pub const fn group<M: Mapped>() -> Group<M> {
                 Scenario::new("blink", 1024, blink::blink),
                 Scenario::new("alarm", 1024, alarm::alarm),
                 Scenario::new("sense", 1024, sense::sense),
-                Scenario::new("rsa", 256, rsa::rsa),
             ],
         }
     }

@@ -47,7 +47,6 @@ mod scene;
 pub mod switch;
 pub mod threads;
 pub mod tx;
-pub mod variants;
 
 pub use abi::code;
 pub use mailbox::Mailbox;
@@ -217,7 +216,7 @@ pub struct Group<M: Mapped> {
 
 /// All groups, in a fixed order. A primitive has several where one image would not fit into the
 /// lower 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 53] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 43] {
     [
         nvmem::group(),
         tx::group(),
@@ -252,17 +251,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 53] {
         rtos::places_group(),
         rtos::costs_group(),
         programs::mq_group(),
-        programs::em_group(),
-        programs::bc_group(),
-        programs::mlp_group(),
-        programs::sen_group(),
-        programs::kv_group(),
         programs::etl_group(),
-        programs::pred_group(),
-        programs::stats_group(),
-        programs::train_group(),
-        programs::ar_group(),
-        variants::group(),
         journals::group(),
         devices::costs_group(),
         checkpoint::calls_group(),

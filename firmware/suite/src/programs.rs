@@ -1,13 +1,8 @@
-//! Whole programs on the kernel of `nv-rtos`: those of `examples/programs`, each in three builds.
-//!
-//! | scenario of `mq` | kernel | memory |
-//! |---|---|---|
-//! | `mq_protected` | `nv-rtos` | non-volatile; cut after seeded periods |
-//! | `mq_unprotected` | one without protection | non-volatile |
-//! | `mq_volatile` | the same | RAM |
+//! Whole programs on the kernel of `nv-rtos`: those of `examples/programs`, cut after seeded periods.
 //!
 //! What a program finds is reported: the rig compares it with the plain reference. If there is a
-//! timer, as in QEMU, it ticks, and the program compares by itself.
+//! timer, as in QEMU, it ticks, and the program compares by itself. `lab/suite` runs more programs
+//! so, and compares them with builds without protection.
 
 use crate::{Group, Mapped, Scenario};
 use example_programs::reference;
@@ -21,23 +16,11 @@ macro_rules! programs {
                     Group {
                         name: $name,
                         primitive: "nv-rtos",
-                        scenarios: &[
-                            Scenario::periods(
-                                concat!(stringify!($program), "_protected"),
-                                BYTES,
-                                on::$program::protected,
-                            ),
-                            Scenario::whole(
-                                concat!(stringify!($program), "_unprotected"),
-                                BYTES,
-                                on::$program::unprotected,
-                            ),
-                            Scenario::whole(
-                                concat!(stringify!($program), "_volatile"),
-                                BYTES,
-                                on::$program::volatile,
-                            ),
-                        ],
+                        scenarios: &[Scenario::periods(
+                            concat!(stringify!($program), "_protected"),
+                            BYTES,
+                            on::$program,
+                        )],
                     }
                 }
             }
@@ -56,29 +39,14 @@ macro_rules! programs {
             any(target_abi = "eabihf", target_arch = "riscv32")
         ))]
         mod on {
-            use super::machine::{found, ram};
+            use super::machine::found;
             use super::reference;
             use crate::{Mapped, Scene};
-            use example_programs as programs;
 
             $(
-                pub(super) mod $program {
-                    use super::*;
-                    use programs::{protected, unprotected};
-
-                    pub fn protected<M: Mapped>(scene: &mut Scene<'_, M>) {
-                        let region = scene.region_as();
-                        found(scene, |m| protected::$program::boot(region, m), reference::$program);
-                    }
-                    pub fn unprotected<M: Mapped>(scene: &mut Scene<'_, M>) {
-                        let region = scene.region_as();
-                        found(scene, |m| unprotected::$program::boot(region, m), reference::$program);
-                    }
-                    pub fn volatile<M: Mapped>(scene: &mut Scene<'_, M>) {
-                        let mut ram = ram();
-                        let region = nvmem::Region::new(&mut ram);
-                        found(scene, |m| unprotected::$program::boot(region, m), reference::$program);
-                    }
+                pub(super) fn $program<M: Mapped>(scene: &mut Scene<'_, M>) {
+                    let region = scene.region_as();
+                    found(scene, |m| example_programs::$program::boot(region, m), reference::$program);
                 }
             )+
         }
@@ -89,13 +57,7 @@ macro_rules! programs {
             any(target_abi = "eabihf", target_arch = "riscv32")
         )))]
         mod on {
-            $(
-                pub(super) mod $program {
-                    pub use super::super::none::{
-                        none as protected, none as unprotected, none as volatile,
-                    };
-                }
-            )+
+            $(pub(super) use super::none::none as $program;)+
         }
     };
 }
@@ -103,26 +65,8 @@ macro_rules! programs {
 programs! {
     /// Message queues.
     mq_group, "program-mq": mq;
-    /// An event group.
-    em_group, "program-em": em;
-    /// Bit counts.
-    bc_group, "program-bc": bc;
-    /// A multi-layer perceptron.
-    mlp_group, "program-mlp": mlp;
-    /// A software timer.
-    sen_group, "program-sen": sen;
-    /// A key-value store.
-    kv_group, "program-kv": kv;
     /// A pipeline into a table.
     etl_group, "program-etl": etl;
-    /// Predictions.
-    pred_group, "program-pred": pred;
-    /// Statistics.
-    stats_group, "program-stats": stats;
-    /// Training.
-    train_group, "program-train": train;
-    /// Activity recognition.
-    ar_group, "program-ar": ar;
 }
 
 const BYTES: usize = example_programs::support::BYTES;
@@ -131,23 +75,18 @@ const BYTES: usize = example_programs::support::BYTES;
     target_os = "none",
     any(target_abi = "eabihf", target_arch = "riscv32")
 ))]
-pub(crate) mod machine {
-    use super::BYTES;
+/// How a program runs as a scenario.
+pub mod machine {
     use crate::abi::{cell, figure, section};
     use crate::{Mapped, Scene, check, machine};
-    use core::mem::MaybeUninit;
     use example_programs::support::Machine;
     #[cfg(target_arch = "arm")]
     use nv_rtos::cortex_m::systick as tick;
     #[cfg(target_arch = "riscv32")]
     use nv_rtos::riscv::tick;
 
-    pub(super) fn ram() -> [MaybeUninit<u64>; BYTES / 8] {
-        [MaybeUninit::uninit(); BYTES / 8]
-    }
-
     /// Runs a program in two measured sections, and reports what it has found.
-    pub(crate) fn found<M: Mapped>(
+    pub fn found<M: Mapped>(
         scene: &Scene<'_, M>,
         boot: impl FnOnce(&Machine<'_>) -> Option<[u32; 4]>,
         reference: fn() -> [u32; 4],
@@ -186,10 +125,10 @@ pub(crate) mod machine {
 }
 
 /// Where there is no port, and of groups that are for one machine only, on the others.
-#[cfg(not(all(target_os = "none", target_abi = "eabihf")))]
-pub(crate) mod none {
+pub mod none {
     use crate::{Mapped, Scene};
 
+    /// Fails.
     pub fn none<M: Mapped>(scene: &mut Scene<'_, M>) {
         let code = const { crate::code(file!(), line!()) };
         scene.fail(code, "the program is not for this machine")

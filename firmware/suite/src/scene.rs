@@ -53,7 +53,7 @@ impl<'s, M: Mapped> Scene<'s, M> {
     }
 
     /// The region, as one of another model of this machine: one with critical sections.
-    pub(crate) fn region_as<N: nvmem::Model>(&mut self) -> Region<'s, N> {
+    pub fn region_as<N: nvmem::Model>(&mut self) -> Region<'s, N> {
         let region = self.region();
         let (base, end) = (region.base(), region.base().wrapping_add(region.len()));
         // SAFETY: the same memory of the same machine. The region itself is not used any more.

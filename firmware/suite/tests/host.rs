@@ -2,7 +2,7 @@
 //! the bench keep, are the world that survives them.
 
 use nvmem::{Buffered32, InOrder16, InOrder32};
-use powerfail::{Explore, Mapped, Summary, World, explore_with};
+use powerfail::{Explore, Mapped, World, explore_with};
 use relume_models::Bench;
 use relume_models::bench::KEPT;
 use relume_suite::{Mailbox, Scenario, Scene, abi};
@@ -57,18 +57,6 @@ impl Mailbox for OnWorld<'_, '_> {
     }
 }
 
-/// Some cuts of this scenario leave so many states on a medium of 16 bits that all of them take ten
-/// minutes: some of them in each run, and all in a long one.
-const MOST_STATES: &str = "rsa";
-
-fn explored<M: relume_suite::Mapped>(s: &'static Scenario<M>, depth: u32) -> Summary {
-    let campaign = campaign(s, 0).depth(depth);
-    match s.name {
-        MOST_STATES => campaign.sample(64).run(),
-        _ => campaign.run(),
-    }
-}
-
 /// One scenario with an argument.
 fn campaign<M: relume_suite::Mapped>(
     s: &'static Scenario<M>,
@@ -105,7 +93,7 @@ fn all<M: relume_suite::Mapped>() {
             } else {
                 2
             };
-            let n = explored(s, depth);
+            let n = campaign(s, 0).depth(depth).run();
             println!("{}/{}: {n}", group.name, s.name);
             assert!(n.boots > if s.measures { 1 } else { 5 }, "{}: {n}", s.name);
         }

@@ -5,7 +5,7 @@
 #[cfg(all(target_os = "none", target_abi = "eabihf"))]
 mod program {
     use core::hint::black_box;
-    use example_programs::protected::mq;
+    use example_programs::mq;
     use example_programs::support::Machine;
     use nv_rtos::cortex_m;
 

@@ -1,4 +1,0 @@
-//! The scenarios of the group `program-ar`.
-#![cfg_attr(target_os = "none", no_std, no_main)]
-
-relume_firmware::image!(relume_suite::programs::ar_group(), pendsv: kernel_pendsv);

@@ -1,4 +1,0 @@
-//! The scenarios of the group `program-em`.
-#![cfg_attr(target_os = "none", no_std, no_main)]
-
-relume_firmware::image!(relume_suite::programs::em_group(), pendsv: kernel_pendsv);

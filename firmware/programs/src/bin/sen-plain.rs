@@ -1,3 +1,0 @@
-#![doc = "`examples/programs/src/sen.rs`, without protection."]
-#![cfg_attr(target_arch = "msp430", no_std, no_main)]
-relume_programs::image!(unprotected::sen, 2048);

@@ -1,3 +1,0 @@
-#![doc = "See `programs::leds`."]
-#![cfg_attr(target_arch = "msp430", no_std, no_main)]
-relume_sytare::image!(leds);

@@ -1,3 +1,0 @@
-#![doc = "See `programs::planted_wsn`."]
-#![cfg_attr(target_arch = "msp430", no_std, no_main)]
-relume_sytare::image!(planted_wsn);

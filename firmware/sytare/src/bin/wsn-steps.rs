@@ -1,3 +1,0 @@
-#![doc = "See `programs::wsn_steps`."]
-#![cfg_attr(target_arch = "msp430", no_std, no_main)]
-relume_sytare::image!(wsn_steps);

@@ -1,0 +1,3 @@
+#![doc = "`lab/programs/src/em.rs`, protected."]
+#![cfg_attr(target_arch = "msp430", no_std, no_main)]
+lab_programs_msp430::image!(protected::em, 2048);

@@ -1,0 +1,3 @@
+#![doc = "`lab/programs/src/mlp.rs`, without protection."]
+#![cfg_attr(target_arch = "msp430", no_std, no_main)]
+lab_programs_msp430::image!(unprotected::mlp, 2048);

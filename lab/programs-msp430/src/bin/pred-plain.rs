@@ -1,0 +1,3 @@
+#![doc = "`lab/programs/src/pred.rs`, without protection."]
+#![cfg_attr(target_arch = "msp430", no_std, no_main)]
+lab_programs_msp430::image!(unprotected::pred, 2048);

@@ -1,0 +1,3 @@
+#![doc = "`lab/programs/src/train.rs`, protected."]
+#![cfg_attr(target_arch = "msp430", no_std, no_main)]
+lab_programs_msp430::image!(protected::train, 1960);

@@ -1,0 +1,3 @@
+#![doc = "See `programs::planted_wsn`."]
+#![cfg_attr(target_arch = "msp430", no_std, no_main)]
+lab_sytare::image!(planted_wsn);

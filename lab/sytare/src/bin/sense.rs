@@ -1,0 +1,3 @@
+#![doc = "See `programs::sense`."]
+#![cfg_attr(target_arch = "msp430", no_std, no_main)]
+lab_sytare::image!(sense);

@@ -1,0 +1,3 @@
+#![doc = "See `programs::wsn_kept`."]
+#![cfg_attr(target_arch = "msp430", no_std, no_main)]
+lab_sytare::image!(wsn_kept);
