@@ -55,8 +55,11 @@ fn ram(project: &Project, step: &Step) -> Result<f64> {
 /// Tests whose cuts count: the prefix of the keys, and the arguments of `cargo test`.
 const SUITES: &[(&str, &[&str])] = &[
     ("mirror", &["-p", "nv-mirror", "--tests"]),
-    ("mirror", &["-p", "nv-replay", "--test", "mirrored"]),
-    ("async", &["-p", "nv-replay", "--test", "asynch"]),
+    (
+        "mirror",
+        &["-p", "nv-replay", "--test", "suite", "mirrored::"],
+    ),
+    ("async", &["-p", "nv-replay", "--test", "suite", "asynch::"]),
 ];
 
 /// The scenarios of mirrors in machine code.
