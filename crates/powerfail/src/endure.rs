@@ -246,8 +246,8 @@ impl<M: Media, T: WorldState> Endure<M, T> {
         self.chain.boots = boots;
         self
     }
-    /// Makes each power-on period exactly as long as [`EveryEvents`] says, for tests that count what
-    /// one boot does. The cuts of a super-loop may then always fall at the same few places.
+    /// Makes each power-on period exactly as long as [`EveryEvents`] says, for tests that count
+    /// what one boot does. The cuts of a super-loop may then always fall at the same few places.
     pub fn fixed_period(mut self) -> Self {
         self.chain.fixed = true;
         self
