@@ -4,6 +4,7 @@
 
 use nvmem::{Buffered32, InOrder32, Region, mapped};
 use powerfail::{EveryEvents, Mapped, Nor, Summary, World, endure, explore, random};
+use std::collections::BTreeSet;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -115,6 +116,30 @@ fn counts_buffered() {
     .run();
 }
 
+/// How many cells [`lists_its_boots`] stores in each boot.
+const CELLS: usize = 12;
+
+/// Prints the state that each boot finds. The world remembers what the boots before it have found,
+/// so no two cuts leave the same state, but for those that change nothing.
+#[test]
+#[ignore = "run by others"]
+fn lists_its_boots() {
+    explore(
+        Mapped::<InOrder32>::new(64),
+        |nv, w: &World<Vec<[u32; CELLS]>>| {
+            let found: [u32; CELLS] = std::array::from_fn(|k| unsafe { nv.load(4 * k) });
+            eprintln!("boot {:?} {found:?}", w.get());
+            w.update(|w| w.push(found));
+            for k in 0..CELLS {
+                unsafe { nv.store(4 * k, w.get().len() as u32) };
+            }
+        },
+    )
+    .name("lists_its_boots")
+    .depth(2)
+    .run();
+}
+
 /// Each cut leaves up to 2^12 states, and a boot reads all of them.
 #[test]
 #[ignore = "run by others"]
@@ -215,6 +240,45 @@ fn shards_together_judge_exactly_the_cuts_of_the_whole() {
         if name == "counts_many" {
             assert!(parts.iter().all(|p| p[1] > whole[1] / 5), "{parts:?}");
         }
+    }
+}
+
+/// The states that a process boots, by what they hold: depth 1 or 2, with or without a share.
+fn boots(depth: &str, shard: Option<&str>) -> BTreeSet<String> {
+    let shard = shard.map(|s| ("POWERFAIL_SHARD", s));
+    let env: Vec<_> = [("POWERFAIL_DEPTH", depth)]
+        .into_iter()
+        .chain(shard)
+        .collect();
+    let out = again("lists_its_boots", &env);
+    assert!(out.status.success());
+    let said = String::from_utf8(out.stderr).unwrap();
+    let lines = said.lines().filter(|l| l.starts_with("boot "));
+    lines.map(str::to_owned).collect()
+}
+
+/// Every share boots the states that lead to the last level, so that it can cut them. The states
+/// of the last level are divided: none is in two shares, and none is in no share.
+#[test]
+fn three_shares_are_disjoint_and_complete_at_depth_1_and_2() {
+    let mut before: BTreeSet<_> = [format!("boot [] {:?}", [0; CELLS])].into();
+    for (depth, states) in [("1", CELLS + 1), ("2", (CELLS + 1) * (CELLS + 1))] {
+        let whole = boots(depth, None);
+        let shares = ["1/3", "2/3", "3/3"].map(|s| boots(depth, Some(s)));
+        let last = &whole - &before;
+        assert_eq!(last.len(), states, "depth {depth}: {last:?}");
+        let mut seen = BTreeSet::new();
+        for share in &shares {
+            assert!(share.is_superset(&before), "depth {depth}");
+            for state in share - &before {
+                assert!(last.contains(&state), "depth {depth}: {state}");
+                assert!(!seen.contains(&state), "depth {depth}, twice: {state}");
+                seen.insert(state);
+            }
+            assert!(share.len() > before.len(), "depth {depth}: nothing");
+        }
+        assert_eq!(seen, last, "depth {depth}");
+        before = whole;
     }
 }
 
