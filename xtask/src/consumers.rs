@@ -4,14 +4,14 @@
 //! - For each published crate: a new package that depends on this crate alone, with the first
 //!   example of its README as `src/main.rs`. It is built and run. Files and shell commands that
 //!   follow the example at once are tried too.
-//! - For the guide: each shell command is run in order, and each file is written as it stands
-//!   there.
+//! - For each chapter of the guide: each shell command is run in order, and each file is written as
+//!   it stands there.
 //!
 //! The packages are made in a temporary folder, outside of the workspace. Only two things differ
 //! from what a user types: a crate of this repository is added by its path, because it may not be
 //! published yet; and the lock file of the repository is the first lock file of each package.
 //!
-//! In a document a file is a code block behind a paragraph that ends with its name in backticks and
+//! In a document a file is a code block after a paragraph that ends with its name in backticks and
 //! a colon. A command that is expected to fail has a comment that begins with `# fails`.
 
 use crate::ci::Ctx;
@@ -119,10 +119,39 @@ fn check_all(project: &Project, s: &Step, only: &[String]) -> Result<Tried> {
         }
     }
     if wanted("guide") {
-        let guide = std::fs::read_to_string(project.root.join("docs/GUIDE.md"))?;
-        walk_guide(&scratch, s, &guide, &mut figures)?;
+        for chapter in chapters(&project.root.join(GUIDE))? {
+            walk_chapter(&scratch, s, &chapter, &mut figures)?;
+        }
+        ensure!(figures.steps > 0, "the guide has no step");
     }
     Ok(figures)
+}
+
+/// The folder of the guide, a book of mdBook.
+const GUIDE: &str = "docs/guide";
+
+/// The chapters of a book, in the order of its `SUMMARY.md`.
+///
+/// **Errors**: the summary names a file that is not there, or leaves out one that is.
+fn chapters(book: &Path) -> Result<Vec<PathBuf>> {
+    const SUMMARY: &str = "SUMMARY.md";
+    let summary = std::fs::read_to_string(book.join(SUMMARY)).context(SUMMARY)?;
+    let chapters: Vec<_> = Parser::new(&summary)
+        .filter_map(|event| match event {
+            Event::Start(Tag::Link { dest_url, .. }) => Some(book.join(&*dest_url)),
+            _ => None,
+        })
+        .collect();
+    for file in std::fs::read_dir(book)? {
+        let path = file?.path();
+        let is_chapter = path.extension().is_some_and(|e| e == "md") && !path.ends_with(SUMMARY);
+        ensure!(
+            !is_chapter || chapters.contains(&path),
+            "{SUMMARY} leaves out {}",
+            path.display()
+        );
+    }
+    Ok(chapters)
 }
 
 /// A code block, and the file that the paragraph before it names.
@@ -274,14 +303,16 @@ fn first_example(scratch: &Scratch, s: &Step, name: &str, dir: &Path) -> Result<
     Ok(())
 }
 
-/// Does what the guide says. A step that fails ends its chapter: the next one begins with
-/// `cargo new`.
-fn walk_guide(scratch: &Scratch, s: &Step, guide: &str, figures: &mut Tried) -> Result<()> {
-    let home = scratch.dir.join("guide");
+/// Does what a chapter of the guide says, in a folder of its own. A step that fails ends what
+/// belongs to the same `cargo new`.
+fn walk_chapter(scratch: &Scratch, s: &Step, chapter: &Path, figures: &mut Tried) -> Result<()> {
+    let text = std::fs::read_to_string(chapter).with_context(|| chapter.display().to_string())?;
+    let name = chapter.file_stem().unwrap_or_default();
+    let home = scratch.dir.join("guide").join(name);
     std::fs::create_dir_all(&home)?;
     let mut at = home.clone();
     let mut broken = true;
-    for block in blocks(guide) {
+    for block in blocks(&text) {
         let mut outcome = Ok(());
         match (&block.file, block.language.as_str()) {
             (None, "sh") => {
@@ -309,10 +340,10 @@ fn walk_guide(scratch: &Scratch, s: &Step, guide: &str, figures: &mut Tried) -> 
         if let Err(e) = outcome {
             broken = true;
             figures.failed_steps += 1;
-            figures.failures.push(format!("the guide: {e:#}"));
+            let name = name.display();
+            figures.failures.push(format!("{GUIDE}/{name}.md: {e:#}"));
         }
     }
-    ensure!(figures.steps > 0, "the guide has no step");
     Ok(())
 }
 
@@ -357,6 +388,13 @@ mod tests {
         let files: Vec<_> = all.iter().map(|b| b.file.as_deref()).collect();
         assert_eq!(files, [Some("src/lib.rs"), None]);
         assert_eq!(all[0].code, "fn a() {}\n");
+    }
+
+    #[test]
+    fn the_summary_names_every_chapter() {
+        let root = crate::project::root();
+        let all = chapters(&root.join(GUIDE)).unwrap();
+        assert!(all.len() > 5 && all.iter().all(|c| c.is_file()), "{all:?}");
     }
 
     #[test]
