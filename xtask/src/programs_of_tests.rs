@@ -14,7 +14,9 @@ fn together(p: &Package) -> Vec<&str> {
     let apart = |name: &&str| {
         let tests = p.dir.join("tests");
         let files = [format!("{name}.rs"), format!("{name}/main.rs")];
-        let mut texts = files.iter().flat_map(|f| std::fs::read_to_string(tests.join(f)));
+        let mut texts = files
+            .iter()
+            .flat_map(|f| std::fs::read_to_string(tests.join(f)));
         texts.any(|text| text.starts_with(APART))
     };
     names.filter(|name| !apart(name)).collect()
