@@ -543,6 +543,7 @@ fn cut_and_dropped<C: Chip, const LAST: u32>(size: usize, n: u64) {
             .name(&format!("dropped_after_{POLLS}"))
             .depth(in_turn(POLLS.into(), n))
             .max_depth(2)
+            .one_in(2)
             .run();
         println!("{} after {POLLS} polls: {s}", C::CONTRACT.name);
         assert!(s.partial || s.cuts > 100, "{s}");
@@ -604,6 +605,7 @@ fn cuts_and_dropped_page_writes() {
         .name(&format!("{name}_{POLLS}"))
         .depth(in_turn(turn, 2))
         .max_depth(2)
+        .one_in(3)
         .run();
         println!("{name} after {POLLS} polls: {s}");
         assert!(s.partial || s.cuts > 100, "{s}");

@@ -3,7 +3,7 @@
 //! prefix.
 
 use crate::support::{Promise, Small, Tiny, TinyMultiwrite};
-use crate::turns::{in_turn, is_chosen};
+use crate::turns::in_turn;
 use nvmem::device::Medium;
 use nvmem::level::{LevelError, WearLevelled};
 use nvmem::ram::RamNor;
@@ -200,8 +200,7 @@ fn boots_append_where_words_may_be_overwritten() {
 }
 
 /// Three cuts: in the write of the last slot, in what the next boot kills or copies, and in what
-/// the boot after it does about both slots. A third of the runs makes the third cut, and so does
-/// one without `POWERFAIL_SAMPLE`: no other test here takes as long.
+/// the boot after it does about both slots.
 #[test]
 #[cfg_attr(miri, ignore = "three cuts deep")]
 fn boots_append_three_deep() {
@@ -219,7 +218,8 @@ fn boots_append_three_deep() {
         }
     })
     .world(Promise { seen: 2, tried: 2 })
-    .depth(if is_chosen(0, 3) { 3 } else { 2 })
+    .depth(3)
+    .one_in(6)
     .run();
     println!("{s}");
     assert!(s.partial || s.cuts > 1000, "{s}");
@@ -260,6 +260,7 @@ fn a_format_by_name_gives_up_anything() {
         let s = explore(Simulated::<C>::with_image(image), |nv, w| insist(nv, w))
             .depth(2)
             .max_depth(2)
+            .one_in(3)
             .run();
         println!("{s}");
     }

@@ -123,6 +123,7 @@ fn run<M: Model>() {
         let s = explore(aged::<M>(sequence), |nv, w| churn::<M>(nv, w))
             .depth(2)
             .max_depth(3)
+            .one_in(4)
             .run();
         assert!(s.partial || s.cuts > 100, "{s}");
     }

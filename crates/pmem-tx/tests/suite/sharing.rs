@@ -312,6 +312,7 @@ where
     .depth(depth)
     .max_depth(depth)
     .preempt()
+    .one_in(3)
     .run()
 }
 

@@ -292,6 +292,7 @@ where
     .name(&format!("{} {case:?}", M::NAME))
     .depth(depth)
     .sample(SAMPLE)
+    .one_in(2)
     .run()
 }
 

@@ -128,6 +128,7 @@ fn wraps<M: Model>(
         |nv, world: &W<'_>, (setup, program, check)| life::<M>(nv, world, setup, *program, *check),
     )
     .depth(2)
+    .one_in(3)
     .run();
     println!("{} {bits} bits: {s}", M::NAME);
     assert!(s.partial || s.boots > 50);

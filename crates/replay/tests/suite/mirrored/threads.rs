@@ -240,6 +240,7 @@ macro_rules! campaign {
         .depth(1)
         .preemptions(1)
         .sample(8)
+        .one_in(4)
         .run();
         println!("{}: {s}", stringify!($media, $config));
         assert!(s.partial || s.cuts > $least && s.points > 100, "{s}");

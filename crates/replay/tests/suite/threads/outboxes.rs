@@ -335,6 +335,7 @@ where
     .depth(depth)
     .max_depth(depth)
     .preemptions(1)
+    .one_in(2)
     .run()
 }
 
