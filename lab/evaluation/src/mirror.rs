@@ -55,8 +55,11 @@ fn ram(project: &Project, step: &Step) -> Result<f64> {
 /// Tests whose cuts count: the prefix of the keys, and the arguments of `cargo test`.
 const SUITES: &[(&str, &[&str])] = &[
     ("mirror", &["-p", "nv-mirror", "--tests"]),
-    ("mirror", &["-p", "nv-replay", "--test", "mirrored"]),
-    ("async", &["-p", "nv-replay", "--test", "asynch"]),
+    (
+        "mirror",
+        &["-p", "nv-replay", "--test", "suite", "mirrored::"],
+    ),
+    ("async", &["-p", "nv-replay", "--test", "suite", "asynch::"]),
 ];
 
 /// The scenarios of mirrors in machine code.
@@ -157,14 +160,14 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
             "RAM beside region, shadow and driver on a Cortex-M, bytes",
             "ram_overhead",
         ),
-        ("cuts judged", "cuts"),
-        ("not survived", "failures"),
+        ("cuts of mirrors judged", "cuts"),
+        ("cuts of mirrors not survived", "failures"),
     ] {
         t.figures(name, &[format!("mirror.{key}")]);
     }
     for (name, key) in [
         ("cuts of async tasks judged", "cuts"),
-        ("not survived", "failures"),
+        ("cuts of async tasks not survived", "failures"),
         ("resets of async tasks under embassy, in QEMU", "qemu_kills"),
         ("campaigns with one that was not survived", "qemu_failures"),
     ] {
