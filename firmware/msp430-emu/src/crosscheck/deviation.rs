@@ -12,8 +12,8 @@ use std::ops::ControlFlow;
 pub enum Deviation {
     /// A word is read from an odd address as such; the bus has no bit 0. (Stores are right.)
     OddLoad,
-    /// `PUSH SP` pushes the value before the decrement. The guide decrements first: after `PUSH SP`,
-    /// `POP SP` the stack pointer is two lower (SLAU367, figure 4-8).
+    /// `PUSH SP` pushes the value before the decrement. The guide decrements first: after
+    /// `PUSH SP`, `POP SP` the stack pointer is two lower (SLAU367, figure 4-8).
     PushSp,
     /// `PUSH.B` clears the upper byte of the stack's word; the guide leaves it.
     PushByte,
