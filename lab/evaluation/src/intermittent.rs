@@ -170,11 +170,14 @@ fn ratios(f: &Figures, kind: &Kind) -> String {
     cells.extend(each.iter().map(|k| decimals(mean(k), 2)));
     cells.push(String::new());
     t.row("geometric mean", cells);
-    let mut cells = vec![String::new(), NAMES.len().to_string()];
-    let each = kinds("programs");
-    cells.extend(each.iter().map(|k| decimals(mean(k), 0)));
-    cells.push(String::new());
-    t.row("of so many programs", cells);
+    // The table of energies is over the same programs.
+    if kind.figure == "overhead" {
+        let mut cells = vec![String::new(), NAMES.len().to_string()];
+        let each = kinds("programs");
+        cells.extend(each.iter().map(|k| decimals(mean(k), 0)));
+        cells.push(String::new());
+        t.row("of so many programs", cells);
+    }
     for (p, in_fram) in PAPER.iter().zip([Some(kind.paper_in_fram), None]) {
         let mut cells = vec![String::new(), decimals(in_fram, 2)];
         cells.extend((kind.paper)(p).map(|v| decimals(Some(v), 2)));

@@ -157,14 +157,14 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
             "RAM beside region, shadow and driver on a Cortex-M, bytes",
             "ram_overhead",
         ),
-        ("cuts judged", "cuts"),
-        ("not survived", "failures"),
+        ("cuts of mirrors judged", "cuts"),
+        ("cuts of mirrors not survived", "failures"),
     ] {
         t.figures(name, &[format!("mirror.{key}")]);
     }
     for (name, key) in [
         ("cuts of async tasks judged", "cuts"),
-        ("not survived", "failures"),
+        ("cuts of async tasks not survived", "failures"),
         ("resets of async tasks under embassy, in QEMU", "qemu_kills"),
         ("campaigns with one that was not survived", "qemu_failures"),
     ] {
