@@ -26,7 +26,8 @@ const CONTIGUOUS: &[&str] = &[STACK, SPLIT[0], TRACKER[0], ADAPTIVE, SPLIT[1], T
 const RESTORED: &[&str] = &[STACK, SPLIT[0], TRACKER[0], SPLIT[1], TRACKER[1]];
 const CHANGED: &[&str] = &["full", "copy_if_change", ADAPTIVE, "copy_if_change_paper"];
 
-/// In the order of the paper's figures. Times have the same shapes; docs/costs.json has them.
+/// In the order of the paper's figures. Times, where docs/costs.json has them, have the
+/// same shapes.
 const CHARTS: [Chart; 8] = [
     ("checkpoint-fig7.svg", SPAN, "fig7", CONTIGUOUS),
     ("checkpoint-fig8.svg", "blocks that change", "fig8", CHANGED),
