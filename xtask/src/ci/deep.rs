@@ -58,7 +58,14 @@ const UNDER_MIRI: &[Suite] = &[
     ("nv-replay", &["--test", "suite", "steps::a_handle"]),
     (
         "nv-replay",
-        &["--test", "suite", "soundness::a_body_swaps_its_runtime"],
+        &[
+            "--test",
+            "suite",
+            "--",
+            "another_runtime",
+            "its_runtime",
+            "swaps_the_runtime",
+        ],
     ),
     ("nv-replay", &["--test", "suite", "basic::"]),
     (

@@ -25,5 +25,5 @@ mod outlets;
 pub mod programs;
 mod tokens;
 mod turns;
-mod updates;
+mod updated;
 mod wraps;
