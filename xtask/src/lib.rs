@@ -1,7 +1,7 @@
 //! `cargo xtask`: the one entry point for people and for CI.
 //!
-//! It is a library, too: `lab/evaluation` runs programs, finds the workspace and starts the rig with
-//! it. The lab is a workspace of its own, so that no other command compiles it.
+//! It is a library, too: `lab/evaluation` runs programs, finds the workspace and starts the rig
+//! with it. The lab is a workspace of its own, so that no other command compiles it.
 
 // The suite itself would bring all crates.
 #[allow(dead_code)]
