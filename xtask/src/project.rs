@@ -153,8 +153,8 @@ impl Project {
         self.published().filter(|p| !p.host_only)
     }
 
-    /// The examples whose library runs on a device, as it says in its first lines, and the functions
-    /// that show what docs/matrix.toml says.
+    /// The examples whose library runs on a device, as it says in its first lines, and the
+    /// functions that show what docs/matrix.toml says.
     pub fn embedded_examples(&self) -> impl Iterator<Item = &Package> {
         let says = |p: &Package| std::fs::read_to_string(p.dir.join("src/lib.rs"));
         let bare = move |p: &&Package| says(p).is_ok_and(|s| s.contains("#![no_std]"));

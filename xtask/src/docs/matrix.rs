@@ -21,6 +21,8 @@ const SOURCE: &str = "docs/matrix.toml";
 const MODES: [&str; 3] = ["blocking", "async", "threads"];
 const BEGIN: &str = "<!-- matrix ";
 const END: &str = "<!-- /matrix -->";
+/// How the reason begins where a mode would be of no use.
+const USELESS: &str = "not needed";
 /// Words of a reason.
 const REASON: usize = 8;
 
@@ -194,7 +196,8 @@ impl Matrix {
         }
     }
 
-    /// Need x memory. Neighbours that are equal for all needs share a column.
+    /// Need x memory. Neighbours that are equal for all needs share a column; for one need the
+    /// right one is "same".
     fn by_need(&self) -> Result<String> {
         let mut columns: Vec<(Vec<&str>, usize)> = Vec::new();
         for (i, (_, name)) in self.memories.iter().enumerate() {
@@ -213,8 +216,11 @@ impl Matrix {
         out.push('\n');
         for n in &self.needs {
             write!(out, "| {} |", n.name)?;
+            let mut left = None;
             for (_, i) in &columns {
-                match &n.cells[*i] {
+                let cell = &n.cells[*i];
+                match cell {
+                    same if left == Some(same) => out += " same |",
                     Cell::No(why) => write!(out, " no ({why}) |")?,
                     Cell::Crates(crates, modes) => {
                         let yes = MODES.iter().zip(modes).filter(|(_, why)| why.is_none());
@@ -222,6 +228,7 @@ impl Matrix {
                         write!(out, " {}: {} |", code(crates), yes.join(", "))?;
                     }
                 }
+                left = Some(cell);
             }
             writeln!(out, " {} | {} |", n.code, n.ram)?;
         }
@@ -229,7 +236,7 @@ impl Matrix {
         Ok(out)
     }
 
-    /// What there is not, and why.
+    /// What there is not, and why. What nobody needs is left to the crates' parts.
     fn missing(&self) -> Result<String> {
         let mut out = "| need | memory | what there is not | why |\n|---|---|---|---|\n".to_owned();
         for n in &self.needs {
@@ -247,7 +254,7 @@ impl Matrix {
                     Cell::No(why) => add("anything".into(), why, memory),
                     Cell::Crates(_, modes) => {
                         for (mode, why) in MODES.iter().zip(modes) {
-                            if let Some(why) = why {
+                            if let Some(why) = why.as_ref().filter(|w| !w.starts_with(USELESS)) {
                                 add((*mode).into(), why, memory);
                             }
                         }
@@ -255,14 +262,22 @@ impl Matrix {
                 }
             }
             for (what, why, memories) in rows {
-                let memories = match memories.len() == self.memories.len() {
-                    true => "any".to_owned(),
-                    false => memories.join(", "),
-                };
+                let memories = self.named(&memories);
                 writeln!(out, "| {} | {memories} | {what} | {why} |", n.name)?;
             }
         }
         Ok(out)
+    }
+
+    /// These memories; most of them by the others.
+    fn named(&self, memories: &[&str]) -> String {
+        let all = self.memories.iter().map(|(_, name)| name.as_str());
+        let others: Vec<_> = all.filter(|m| !memories.contains(m)).collect();
+        match others.len() {
+            0 => "any".to_owned(),
+            n if n < memories.len() => format!("all but {}", others.join(", ")),
+            _ => memories.join(", "),
+        }
     }
 
     /// The part of a crate: what its needs have on which memory.
@@ -296,10 +311,9 @@ impl Matrix {
                 if several {
                     write!(out, "| {} ", n.name)?;
                 }
-                let memories = match i {
-                    0 if memories.len() == self.memories.len() => "any".to_owned(),
-                    _ if i == last && i > 0 && whole && memories.len() > 2 => "others".to_owned(),
-                    _ => memories.join(", "),
+                let memories = match i == last && i > 0 && whole && memories.len() > 2 {
+                    true => "others".to_owned(),
+                    false => self.named(&memories),
                 };
                 write!(out, "| {memories}")?;
                 match cell {
