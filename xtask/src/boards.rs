@@ -592,13 +592,40 @@ fn template(project: &Project, s: &Step) -> Result<()> {
         said.contains("test no_tick_is_lost ... ok"),
         "the template's test did not run:\n{said}"
     );
-    let mut c = cargo();
-    c.current_dir(&to)
-        .args(["build", "--release", "--features=device"])
-        .args(["--target", "thumbv7em-none-eabihf"])
-        .env("CARGO_TARGET_DIR", target_dir(project));
-    s.run(c)?;
+    let firmware = || {
+        let mut c = cargo();
+        c.current_dir(&to)
+            .args(["build", "--release", "--features=device"])
+            .args(["--target", "thumbv7em-none-eabihf"])
+            .env("CARGO_TARGET_DIR", target_dir(project));
+        c
+    };
+    s.run(firmware())?;
+    // With the data's region inside of the program, the linker must refuse it.
+    let script = to.join("memory.x");
+    let text = std::fs::read_to_string(&script)?;
+    std::fs::write(&script, overlapping(&text)?)?;
+    let linked = s.run(firmware());
+    std::fs::write(&script, text)?;
+    match linked {
+        Ok(_) => bail!("a program that reaches into NVM was linked"),
+        Err(e) if format!("{e:#}").contains(REACHES) => {}
+        Err(e) => return Err(e.context("the linker refuses it for another reason")),
+    }
     built(project, TEMPLATE)
+}
+
+/// What the linker says of a program that reaches into the data's region.
+const REACHES: &str = "the program reaches into NVM";
+
+/// The template's `memory.x` with the region NVM after the first page of the program.
+fn overlapping(memory: &str) -> Result<String> {
+    let (at, early) = ("ORIGIN = 0x000FD000", "ORIGIN = 0x00001000");
+    ensure!(
+        memory.matches(at).count() == 1,
+        "memory.x has no region at {at}"
+    );
+    Ok(memory.replace(at, early))
 }
 
 /// The manifest with the crates of this repository, not those of the registry.
@@ -616,6 +643,41 @@ fn with_paths(manifest: &str, root: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A flash driver reaches the program, too. So each linker script that reserves a part of the
+    /// chip's flash compares it with the program's end.
+    #[test]
+    fn scripts_that_reserve_flash_check_the_programs_end() {
+        let root = crate::project::root();
+        let folders = BOARDS.iter().map(package).chain([TEMPLATE.to_owned()]);
+        let mut checked = Vec::new();
+        for folder in folders {
+            let Ok(script) = std::fs::read_to_string(root.join(&folder).join("memory.x")) else {
+                continue;
+            };
+            if script.contains("__flash_base =") {
+                let end = "ASSERT(__sidata + SIZEOF(.data) <= __";
+                assert!(script.contains(end), "{folder}/memory.x");
+                checked.push(folder);
+            }
+        }
+        assert_eq!(checked.len(), 4, "{checked:?}");
+    }
+
+    #[test]
+    fn the_guide_shows_the_linker_script_of_the_template() {
+        let root = crate::project::root();
+        let text = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
+        let guide = text("docs/guide/flash.md");
+        let template = |file: &str| text(&format!("{TEMPLATE}/{file}"));
+        for (file, from) in [("memory.x", "MEMORY\n"), ("src/nvm.rs", "// Symbols of")] {
+            let all = template(file);
+            let shown = &all[all.find(from).unwrap()..];
+            assert!(guide.contains(shown), "{file} is another one in the guide");
+        }
+        let early = overlapping(&template("memory.x")).unwrap();
+        assert!(early.contains(REACHES), "{early}");
+    }
 
     fn read(lines: &[&str]) -> Result<u64> {
         let mut counts = Counts::default();

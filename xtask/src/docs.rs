@@ -402,7 +402,7 @@ mod tests {
     fn all_documents_and_sources_are_found() {
         let root = crate::project::root();
         let documents = files(&root, "md").unwrap();
-        for file in ["README.md", "docs/SPEC.md", "firmware/rig/README.md"] {
+        for file in ["README.md", "docs/guide/flash.md", "firmware/rig/README.md"] {
             assert!(documents.contains(&root.join(file)), "{file}");
         }
         assert!(

@@ -94,16 +94,37 @@ pub fn build_v6(project: &Project, all: bool, s: &Step) -> Result<Vec<Image>> {
 ///
 /// **Errors**: the build fails, or what it needs is [`missing`].
 pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Image>> {
+    build_some(project, m, |_| true, s)
+}
+
+/// The same for some groups.
+///
+/// **Errors**: as [`build`].
+pub fn build_some(
+    project: &Project,
+    m: &'static Machine,
+    wanted: impl Fn(&str) -> bool,
+    s: &Step,
+) -> Result<Vec<Image>> {
     if let Some(how) = missing(m) {
         bail!("the {} images need:\n  {how}", m.name);
     }
     let images = IMAGES.iter().find_map(|name| project.package(name));
     let images = images.context("no package of images")?;
     let narrow = m.target == MSP430.target;
+    let groups = images.targets.iter().filter(|t| t.1 == "bin");
+    let groups = groups.filter_map(|t| t.0.strip_prefix(IMAGE));
+    let groups: Vec<_> = groups.filter(|g| runs_on(g, m.name) && wanted(g)).collect();
+    if groups.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut c = project.with(if narrow { cargo_nightly() } else { cargo() });
-    c.args(["build", "--bins", "--profile", "firmware"])
+    c.args(["build", "--profile", "firmware"])
         .args(["--target", m.target])
         .args(["-p", &images.name]);
+    for group in &groups {
+        c.args(["--bin", &format!("{IMAGE}{group}")]);
+    }
     if narrow {
         // What is optimised for speed does not fit below 64 KiB.
         c.args(["--config", "profile.firmware.opt-level=\"s\""]);
@@ -114,24 +135,18 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
     if narrow {
         frames(&dir.join("deps"))?;
     }
-    let groups = images.targets.iter().filter(|t| t.1 == "bin");
-    let runs = |t: &&(String, String, Vec<String>)| {
-        let group = t.0.strip_prefix(IMAGE);
-        group.is_none_or(|g| runs_on(g, m.name))
-    };
-    let image = |program: &str| {
-        let path = dir.join(program);
-        let group = program.strip_prefix(IMAGE);
-        match group.filter(|_| path.is_file()) {
-            Some(group) => Ok(Image {
-                machine: m,
-                group: group.to_owned(),
-                path,
-            }),
-            None => bail!("{} was not built", path.display()),
+    let image = |group: &str| {
+        let path = dir.join(format!("{IMAGE}{group}"));
+        if !path.is_file() {
+            bail!("{} was not built", path.display());
         }
+        Ok(Image {
+            machine: m,
+            group: group.to_owned(),
+            path,
+        })
     };
-    groups.filter(runs).map(|t| image(&t.0)).collect()
+    groups.into_iter().map(image).collect()
 }
 
 /// Builds the program of a thermometer on QEMU's I2C bus.

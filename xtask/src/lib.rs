@@ -23,6 +23,8 @@ pub mod lab;
 pub mod loops;
 pub mod machine;
 pub mod msp430;
+#[cfg(test)]
+mod programs_of_tests;
 pub mod project;
 pub mod qemu;
 pub mod run;

@@ -108,9 +108,10 @@ fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
     let only = line.or(a.machine.as_deref());
     let mut run = Command::new(build(project, s)?);
     let lab = a.lab.then(|| project.lab()).transpose()?;
-    if let Some(lab) = &lab {
+    let from = lab.as_ref().unwrap_or(project);
+    let listed = crate::qemu::list(from, s)?;
+    if a.lab {
         let path = project.target.join("xtask/lab-scenarios.txt");
-        let listed = crate::qemu::list(lab, s)?;
         // Beside them is what cargo has to say.
         let lines = listed
             .lines()
@@ -119,9 +120,10 @@ fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
         run.arg("--scenarios").arg(path);
     }
+    let wanted = |group: &str| has(&listed, group, a.scenario.as_deref());
     let mut n = 0;
     for m in MACHINES.iter().filter(|m| only.is_none_or(|o| o == m.name)) {
-        for image in firmware::build(lab.as_ref().unwrap_or(project), m, s)? {
+        for image in firmware::build_some(from, m, wanted, s)? {
             let (machine, group) = (image.machine.name, image.group);
             run.arg(format!(
                 "--image={machine}/{group}={}",
@@ -141,7 +143,7 @@ fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
         }
     }
     if n == 0 {
-        bail!("there is no such machine: they are arm, armv6m, riscv and msp430");
+        bail!("no image has such a scenario on such a machine");
     }
     let mut option = |name: &str, value: Option<String>| {
         if let Some(v) = value {
@@ -164,6 +166,19 @@ fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
         run.arg(format!("--qemu={machine}={program}"));
     }
     Ok(run)
+}
+
+/// Whether a group, as it is listed, has a scenario whose `group/name` contains this.
+fn has(listed: &str, group: &str, scenario: Option<&str>) -> bool {
+    let Some(part) = scenario else { return true };
+    let mut lines = listed.lines().map(|l| l.split(' '));
+    lines.any(|mut words| {
+        let line = [words.next(), words.next(), words.next()];
+        let [Some("scenario"), Some(g), Some(name)] = line else {
+            return false;
+        };
+        g == group && format!("{g}/{name}").contains(part)
+    })
 }
 
 /// `cargo COMMAND` on the rig, in release. The first build takes minutes: Unicorn is C.
@@ -468,6 +483,20 @@ pub fn missing() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_groups_with_a_scenario_that_is_asked_for_are_built() {
+        let listed = "scenario rtos handover 0\nscenario tx-costs begin 1\nbug tx begin 3 what";
+        for (group, part, is) in [
+            ("rtos", None, true),
+            ("rtos", Some("hand"), true),
+            ("rtos", Some("-costs/"), false),
+            ("tx-costs", Some("-costs/"), true),
+            ("tx", Some("tx/begin"), false),
+        ] {
+            assert_eq!(has(listed, group, part), is, "{group} {part:?}");
+        }
+    }
 
     #[test]
     fn a_masked_section_has_a_bound() {

@@ -84,6 +84,11 @@ impl Shared {
         })
     }
 
+    // INVARIANT "First is first": the reported failure is the first in the order of one thread,
+    // whatever the number of threads. An earlier rank takes a claim over and boots again.
+    // Noticed by: `the_first_failure_is_the_same_with_any_number_of_threads` in
+    // tests/suite/shards.rs.
+
     /// Claims a state for `rank`, its position in the order of a single thread.
     pub(crate) fn claim(&self, key: u128, rank: u64) -> Claim {
         match lock(self.claims(key)).entry(key) {

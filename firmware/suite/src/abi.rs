@@ -99,9 +99,9 @@ pub const MSP430: Machine = Machine {
     unit: 2,
 };
 
-/// Whether a machine runs a group of scenarios. What the kernel's calls cost is measured on one; an
-/// MSP430 has no room for three builds of a program in an image (`firmware/programs` has one in
-/// each), and none for reserved places.
+/// Whether a machine runs a group of scenarios, of the suite or of the lab. What the kernel's calls
+/// cost is measured on one. An MSP430 has no room for the lab's three builds of a program in an
+/// image, and none for reserved places.
 pub fn runs_on(group: &str, machine: &str) -> bool {
     match group {
         "rtos-costs" | "program-variants" | "program-journals" => machine == ARM.name,
@@ -564,7 +564,7 @@ pub mod section {
     }
 }
 
-/// What the workloads of docs/EVALUATION.md do in one measured section.
+/// What the workloads of lab/EVALUATION.md do in one measured section.
 pub mod work {
     use super::section::*;
 

@@ -1,5 +1,5 @@
-//! The workloads of docs/EVALUATION.md on the machine that stands for an ESP32-C3: as
-//! `evaluation/heap-eval` has them for a host, so far as 64 KiB of RAM go, in which the medium lies
+//! The workloads of lab/EVALUATION.md on the machine that stands for an ESP32-C3: as
+//! `lab/heap-eval` has them for a host, so far as 64 KiB of RAM go, in which the medium lies
 //! too. Elsewhere the scenarios do nothing.
 
 use crate::{Group, Mapped, Scenario, Scene};

@@ -11,7 +11,7 @@ use std::path::Path;
 use xtask::project::Project;
 use xtask::run::{Step, cargo, passed};
 
-/// Package and file of tests that print lines `key value`, and a key that must be among them.
+/// Package and module of tests that print lines `key value`, and a key that must be among them.
 const PRINTS: &[(&str, &str, &str)] = &[
     ("pmem-tx", "preempt", "contexts.preempted_cuts"),
     ("vnv-heap", "damage", "heap.bit_flips"),
@@ -24,8 +24,8 @@ const MUST_BE_ZERO: &[&str] = &[
     "heap.damaged_pages_spread",
 ];
 
-/// The files of tests that hold probes: misuse that must not compile, and misuse that must do no
-/// harm.
+/// The tests that are probes: the program of misuse that must not compile, and modules of misuse
+/// that must do no harm.
 const PROBES: &[&str] = &[CASES, "misuse", "soundness"];
 
 /// The folder of those that must not compile: one file each.
@@ -40,7 +40,14 @@ pub fn all(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     for (package, test, key) in PRINTS {
         let mut c = cargo();
         c.current_dir(&project.root)
-            .args(["test", "-p", package, "--test", test])
+            .args([
+                "test",
+                "-p",
+                package,
+                "--test",
+                "suite",
+                &format!("{test}::"),
+            ])
             // One thread would print each test's name first on the line.
             .args(["--", "--nocapture", "--test-threads=2"]);
         let said = figures(&step.run(c)?);
@@ -68,12 +75,21 @@ fn probes(project: &Project, step: &Step) -> Result<u64> {
     for p in project.published() {
         let tests = p.dir.join("tests");
         for name in PROBES {
-            if !tests.join(name).with_extension("rs").is_file() {
+            let mut c = cargo();
+            c.current_dir(&project.root).args(["test", "-p", &p.name]);
+            let dir = match *name {
+                CASES => {
+                    c.args(["--test", CASES]);
+                    tests.clone()
+                }
+                _ => {
+                    c.args(["--test", "suite", &format!("{name}::")]);
+                    tests.join("suite")
+                }
+            };
+            if !dir.join(name).with_extension("rs").is_file() {
                 continue;
             }
-            let mut c = cargo();
-            c.current_dir(&project.root)
-                .args(["test", "-p", &p.name, "--test", name]);
             let ran = passed(&step.run(c)?);
             if ran == 0 {
                 bail!("{}, {name}: no test ran", p.name);

@@ -1,11 +1,11 @@
 //! The programs of `lab/programs` on an MSP430FR5994, without protection, with it, and with a
 //! supply that ends again and again: cycles and energy, beside the published ones of IntOS.
 
-use super::draw::{self, Svg};
-use super::heap::document::{Table, plot};
+use super::draw::{self, File};
+use super::heap::document::Table;
 use super::programs::NAMES;
-use super::{Figures, measure};
-use anyhow::{Result, anyhow, ensure};
+use super::{Figures, measure, plot};
+use anyhow::{Result, ensure};
 use xtask::project::Project;
 use xtask::run::Step;
 
@@ -110,7 +110,6 @@ pub fn more_is_better(key: &str) -> bool {
 }
 
 const PLOT: &str = "programs-msp430.svg";
-const TITLE: &str = "cycles on an MSP430FR5994, over those of unprotected programs in SRAM";
 
 /// A generated part of lab/EVALUATION.md. Empty when nothing was measured.
 pub fn part(name: &str, f: &Figures) -> Option<String> {
@@ -170,11 +169,14 @@ fn ratios(f: &Figures, kind: &Kind) -> String {
     cells.extend(each.iter().map(|k| decimals(mean(k), 2)));
     cells.push(String::new());
     t.row("geometric mean", cells);
-    let mut cells = vec![String::new(), NAMES.len().to_string()];
-    let each = kinds("programs");
-    cells.extend(each.iter().map(|k| decimals(mean(k), 0)));
-    cells.push(String::new());
-    t.row("of so many programs", cells);
+    // The table of energies is over the same programs.
+    if kind.figure == "overhead" {
+        let mut cells = vec![String::new(), NAMES.len().to_string()];
+        let each = kinds("programs");
+        cells.extend(each.iter().map(|k| decimals(mean(k), 0)));
+        cells.push(String::new());
+        t.row("of so many programs", cells);
+    }
     for (p, in_fram) in PAPER.iter().zip([Some(kind.paper_in_fram), None]) {
         let mut cells = vec![String::new(), decimals(in_fram, 2)];
         cells.extend((kind.paper)(p).map(|v| decimals(Some(v), 2)));
@@ -194,7 +196,7 @@ fn overheads(f: &Figures) -> String {
         paper: |p| p.overhead,
         paper_in_fram: PAPER_IN_FRAM[0],
     };
-    ratios(f, &kind) + &plot(PLOT, TITLE)
+    ratios(f, &kind) + &plot::shown(PLOT)
 }
 
 fn energies(f: &Figures) -> String {
@@ -227,17 +229,17 @@ fn sizes(f: &Figures) -> String {
     t.text
 }
 
-/// File and content of the plot, if it has something to show.
-pub fn plots(f: &Figures) -> Result<Vec<(String, String)>> {
+/// The chart, if it has something to show.
+pub fn plots(f: &Figures) -> Result<Vec<File>> {
     if !f.contains_key("rtos.msp430.programs") {
         return Ok(Vec::new());
     }
-    let svg = bars(f).map_err(|e| anyhow!("{PLOT}: {e}"))?;
-    Ok(vec![(PLOT.to_owned(), svg)])
-}
-
-fn bars(f: &Figures) -> Svg {
-    let names = ["without cuts", "each 10 ms", "each 5 ms", "each 1 ms"];
+    let names = [
+        "without cuts",
+        "a cut each 10 ms",
+        "a cut each 5 ms",
+        "a cut each 1 ms",
+    ];
     let groups: Vec<(&str, Vec<Option<f64>>)> = NAMES
         .iter()
         .map(|name| {
@@ -246,7 +248,8 @@ fn bars(f: &Figures) -> Svg {
         })
         .filter(|group| group.1[0].is_some())
         .collect();
-    draw::bars(TITLE, &names, &groups)
+    let axis = "cycles, times those of the unprotected program in SRAM";
+    Ok(vec![draw::bars(PLOT, axis, &names, &groups)?])
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The committed figures, and the documents made of them.
 
-use super::{checkpoint, heap, intermittent, mirror, plot, programs, yields};
+use super::{heap, intermittent, plot, yields};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use xtask::figures::{Figures, read};
@@ -265,7 +265,7 @@ pub fn write(project: &Project, figures: &Figures) -> Result<()> {
     if let Some(text) = heap::document::made(project, figures)? {
         std::fs::write(project.root.join(heap::document::PATH), text)?;
     }
-    for (name, svg) in plots(figures)? {
+    for (name, svg) in plot::all(figures)? {
         let path = project.root.join(IMAGES).join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(&project.root))?;
         std::fs::write(path, svg)?;
@@ -273,24 +273,12 @@ pub fn write(project: &Project, figures: &Figures) -> Result<()> {
     Ok(())
 }
 
-/// File and content of every plot that has something to show.
-fn plots(figures: &Figures) -> Result<Vec<(String, String)>> {
-    let mut all = plot::all(figures)?;
-    all.extend(heap::plots::all(figures)?);
-    all.extend(checkpoint::plots::all(figures)?);
-    all.extend(mirror::plots(figures)?);
-    all.extend(programs::plots(figures)?);
-    all.extend(yields::plots(figures)?);
-    all.extend(intermittent::plots(figures)?);
-    Ok(all)
-}
-
 /// **Errors**: a document is not the one that these figures give.
 pub fn fresh(project: &Project, figures: &Figures) -> Result<()> {
     let mut made = vec![(TABLES.to_owned(), tables(figures))];
     made.extend(heap::document::made(project, figures)?.map(|t| (heap::document::PATH.into(), t)));
     made.extend(
-        plots(figures)?
+        plot::all(figures)?
             .into_iter()
             .map(|(n, svg)| (format!("{IMAGES}/{n}"), svg)),
     );
@@ -357,9 +345,7 @@ fn tables(figures: &Figures) -> String {
         for (key, value) in mine {
             let _ = writeln!(out, "| `{key}` | {} |", shown(*value));
         }
-        for (name, alt) in plot::shown_under(prefix, figures) {
-            let _ = write!(out, "\n![{alt}](img/{name})\n");
-        }
+        out += &plot::shown_under(prefix, figures);
     }
     out
 }

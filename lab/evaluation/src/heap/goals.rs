@@ -2,6 +2,7 @@
 
 use crate::Figures;
 use crate::report::shown;
+use anyhow::{Context, Result};
 use std::fmt::Write;
 
 /// A goal.
@@ -28,8 +29,32 @@ fn at_least(key: impl Into<String>, goal: f64) -> Goal {
     }
 }
 
-/// All goals; some are relative to other figures.
+/// Why a goal is missed.
+const MISSED: [(&str, &str); 1] = [(
+    "heap.get_mut_evict_1024.ir",
+    "The call writes one object back and reads the other one. The read alone takes what *bad* shows \
+     below, and nothing is saved by doing both in one call. The goal is 1.2 such reads, which the \
+     heap does not reach as it is built. vNV-Heap takes more.",
+)];
+
+/// All goals, one for each figure and side; some are relative to other figures.
 pub fn all(f: &Figures) -> Vec<Goal> {
+    let mut strictest: Vec<Goal> = Vec::new();
+    for g in every(f) {
+        match strictest
+            .iter_mut()
+            .find(|s| s.key == g.key && s.least == g.least)
+        {
+            Some(s) if g.least => s.goal = s.goal.max(g.goal),
+            Some(s) => s.goal = s.goal.min(g.goal),
+            None => strictest.push(g),
+        }
+    }
+    strictest
+}
+
+/// The same; a figure may have several.
+fn every(f: &Figures) -> Vec<Goal> {
     let of = |key: &str| f.get(key).copied().unwrap_or(f64::NAN);
     let mut goals = vec![
         at_most("heap.get_resident_1.ir", 60.0),
@@ -99,6 +124,20 @@ pub fn lines(figures: &Figures) -> Vec<[String; 4]> {
     all(figures).iter().filter_map(line).collect()
 }
 
+/// A sentence for each goal that is missed.
+///
+/// **Errors**: there is none for one of them.
+pub fn missed(figures: &Figures) -> Result<Vec<String>> {
+    let lines = lines(figures);
+    let missed = lines.iter().filter(|l| l[3] != "reached");
+    let sentence = |[key, ..]: &[String; 4]| {
+        let why = MISSED.iter().find(|m| m.0 == key);
+        let (_, why) = why.with_context(|| format!("{key}: say in goals.rs why it is missed"))?;
+        Ok(format!("`{key}` is missed. {why}"))
+    };
+    missed.map(sentence).collect()
+}
+
 /// The table for a terminal.
 pub fn table(figures: &Figures) -> String {
     let lines = lines(figures);
@@ -116,12 +155,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_figure_has_one_row() {
+        let goals = all(&Figures::new());
+        let mut keys: Vec<_> = goals.iter().map(|g| (&g.key, g.least)).collect();
+        let n = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), n);
+        let limit = goals.iter().find(|g| g.key == "heap.persist_bound_512");
+        assert_eq!(limit.map(|g| g.goal), Some(576.0));
+    }
+
+    #[test]
     fn a_goal_is_missed_on_its_side() {
         let f = |k: &str, v| Figures::from([(k.to_owned(), v)]);
         assert!(table(&f("heap.kv_uniform.ir", 1_500.0)).contains("reached"));
         assert!(table(&f("heap.kv_uniform.ir", 1_501.0)).contains("MISSED"));
         assert!(table(&f("heap.usable_32", 0.74)).contains("reached"));
         assert!(table(&f("heap.usable_32", 0.73)).contains("1 missed"));
+        assert_eq!(
+            missed(&f("heap.get_mut_evict_1024.ir", 800.0))
+                .unwrap()
+                .len(),
+            1
+        );
+        assert!(missed(&f("heap.usable_32", 0.73)).is_err());
+        assert!(missed(&f("heap.usable_32", 0.74)).unwrap().is_empty());
         // What it is relative to was not measured.
         assert!(table(&f("heap.default_10_uniform.bytes_written", 0.0)).contains("MISSED"));
     }
