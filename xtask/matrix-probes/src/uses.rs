@@ -86,8 +86,18 @@ pub fn transactions_threads<M: Model<Unit: Width>>(region: Region<'_, Preempting
     let opened = Pool::<Contexts<(u32, u32)>, Preempting<M>>::open(region, |_| Ok((0, 0)));
     let mut pool = opened.ok()?;
     let (mut first, mut second) = pool.contexts();
-    first.tx(|tx, n| Ok(*n.get_mut(tx)? += 1)).ok()?;
-    second.tx(|tx, n| Ok(*n.get_mut(tx)? += 1)).ok()
+    first
+        .tx(|tx, n| {
+            *n.get_mut(tx)? += 1;
+            Ok(())
+        })
+        .ok()?;
+    second
+        .tx(|tx, n| {
+            *n.get_mut(tx)? += 1;
+            Ok(())
+        })
+        .ok()
 }
 
 pub fn transactions_mirror<D: Medium>(medium: D, area: Area, ram: &mut Ram) -> Done {
@@ -114,7 +124,10 @@ pub async fn transactions_mirror_async<D: AsyncMedium>(
 macro_rules! steps {
     ($rt:expr) => {
         $rt.each(0..3, |rt, i| {
-            rt.step(i, |tx, sum, i| Ok(*sum.get_mut(tx)? += i))?;
+            rt.step(i, |tx, sum, i| {
+                *sum.get_mut(tx)? += i;
+                Ok(())
+            })?;
             Ok(())
         })
         .ok()
@@ -124,7 +137,10 @@ macro_rules! steps_async {
     ($rt:expr) => {
         $rt.each_async(0..3, async |rt, i| {
             let x = rt.input_async(async |_| i).await?;
-            rt.step(x, |tx, sum, x| Ok(*sum.get_mut(tx)? += x))?;
+            rt.step(x, |tx, sum, x| {
+                *sum.get_mut(tx)? += x;
+                Ok(())
+            })?;
             Ok(())
         })
         .await
