@@ -83,6 +83,7 @@ pub fn run(a: Args) -> Result<()> {
     let choices = ctx.long || chosen("choices");
     let budget = (!ctx.long).then_some(Duration::from_secs(1800));
     let (p, long) = (&ctx.project, ctx.long);
+    let seed = crate::kill::SEED;
     // From the front: what builds in target/debug, one after the other. From the back, at the same
     // time: what builds in folders of its own, the longest first.
     let mut steps = vec![
@@ -95,10 +96,10 @@ pub fn run(a: Args) -> Result<()> {
         task("rustdoc", |s| checks::rustdoc(&ctx, s)),
         task("evaluate", deep::evaluate),
         task("demo", |s| demo::check(p, s)),
-        task("crosscheck", |s| msp430::crosscheck(p, long, s)),
+        task("crosscheck", |s| msp430::crosscheck(p, long, s, seed)),
         task("arithmetic", |s| msp430::arithmetic(p, s)),
-        task("system-msp430", |s| msp430::kills(p, long, s)),
-        task("system-qemu", |s| qemu::kills(p, long, s)),
+        task("system-msp430", |s| msp430::kills(p, long, s, seed)),
+        task("system-qemu", |s| qemu::kills(p, long, s, seed)),
         task("sizes", |s| checks::sizes(&ctx, s)),
         task("bare", |s| checks::bare(&ctx, s)),
         task("msp430", |s| checks::msp430(&ctx, s)),
@@ -107,11 +108,11 @@ pub fn run(a: Args) -> Result<()> {
         task("msrv", |s| packages::msrv(&ctx, s)),
         task("publish", |s| packages::publish(&ctx, s)),
         task("consumers", |s| consumers::check(p, s)),
-        task("boards", |s| boards::check(p, long, s)),
+        task("boards", |s| boards::check(p, long, s, seed)),
         task("fuzz", |s| deep::fuzz(&ctx, s)),
         task("miri", |s| deep::miri(&ctx, s)).within(budget),
         task("firmware", |s| checks::firmware(&ctx, s)),
-        task("machine", |s| machine::check(p, long, s)),
+        task("machine", |s| machine::check(p, long, s, seed)),
     ];
     steps.retain(|t| choices || t.name != "choices");
     run.two_at_a_time(steps);

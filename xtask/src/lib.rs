@@ -17,6 +17,7 @@ mod evaluate;
 pub mod figures;
 mod firmware;
 mod inspect;
+mod kill;
 pub mod machine;
 pub mod msp430;
 pub mod project;

@@ -283,8 +283,9 @@ fn masked_too_long(f: &Figures) -> Option<String> {
     })
 }
 
-/// The step of `cargo xtask ci`.
-pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+/// The step of `cargo xtask ci`. The seed chooses the scenarios, and some of the states that are too
+/// many. A failure's line repeats it alone.
+pub fn check(project: &Project, long: bool, s: &Step, seed: u64) -> Result<Outcome> {
     if let Some(how) = missing() {
         return Ok(Outcome::Skipped(how));
     }
@@ -295,9 +296,6 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     if tests == 0 {
         bail!("no test of the rig ran");
     }
-    // Each run takes other scenarios, and others of the states that are too many. A failure's line
-    // repeats it alone.
-    let seed = std::time::UNIX_EPOCH.elapsed()?.as_secs();
     let a = Args {
         long,
         sample: (!long).then_some(seed),
