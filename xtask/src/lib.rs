@@ -18,6 +18,7 @@ pub mod figures;
 mod firmware;
 mod inspect;
 mod kill;
+pub mod loops;
 pub mod machine;
 pub mod msp430;
 pub mod project;
