@@ -75,7 +75,7 @@ fn any_units_written_through_a_loan_may_persist() {
 #[test]
 fn a_step_that_is_done_again_costs_its_stores_again() {
     let mut m = Machine::with_image(&[0; 64], 3);
-    let program = |region: Region<'_, example_activity::Fram>, _: &machine::Meter| {
+    let program = |region: Region<'_, example_activity::Fram>, _: &simulated::Meter| {
         mapped::lend(region.base(), 16);
         // SAFETY: eight units inside the region.
         unsafe { region.base().cast::<[u16; 8]>().write([7; 8]) };
