@@ -50,8 +50,8 @@ struct Args {
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["only", "check", "from", "shard"])]
     merge: Vec<PathBuf>,
     /// Compare figures that are the same on every computer with docs/costs.json; fail if one is
-    /// more than 2 % worse. With --json, write all figures with those measured now instead, and
-    /// the documents
+    /// more than 2 % worse. With --only, those of one evaluation, which --json writes. Else,
+    /// with --json, write all figures with those measured now instead, and the documents
     #[arg(long)]
     check: bool,
     /// List the evaluations
@@ -216,7 +216,10 @@ fn run(a: Args) -> Result<()> {
     }
     if a.check {
         let step = Step::alone(project.target.join("xtask/evaluate-check.log"), "evaluate");
-        let r = check(&project, &step, a.json.as_deref());
+        let r = match &a.only {
+            Some(only) => check_one(&project, &step, only, a.json.as_deref()),
+            None => check(&project, &step, a.json.as_deref()),
+        };
         drop(step);
         println!("{}", r?);
         return Ok(());
@@ -281,6 +284,29 @@ fn finish(
         report::write(project, figures)?;
     }
     Ok(())
+}
+
+/// Compares the exact figures of one evaluation with the committed ones.
+fn check_one(project: &Project, step: &Step, only: &str, json: Option<&Path>) -> Result<String> {
+    let e = ALL.iter().find(|e| e.name == only);
+    let exact = e.and_then(|e| e.exact);
+    let exact = exact.with_context(|| format!("{only} measures nothing that is exact"))?;
+    let m = exact(project, step, Options::default()).with_context(|| only.to_owned())?;
+    if let Some(wrong) = m.wrong {
+        bail!("{wrong}");
+    }
+    if let Some(path) = json {
+        let text = report::json(&m.figures);
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    let mut committed = report::committed(project)?;
+    committed.retain(|key, _| m.figures.contains_key(key));
+    report::compare(&committed, &m.figures)?;
+    Ok(format!(
+        "{} figures as in {}",
+        m.figures.len(),
+        report::FIGURES
+    ))
 }
 
 /// The step of `cargo xtask ci`: the documents are those of the committed figures, and no exact
