@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use xtask::figures::{Figures, read};
+use xtask::figures::{Figures, json as as_json, read};
 use xtask::project::Project;
 use xtask::run::Step;
 use xtask::shard::Shard;
@@ -107,6 +107,12 @@ const ALL: &[Evaluation] = &[
         about: "host instructions of an operation, by callgrind; release build without instrumentation",
         exact: Some(measure::instructions),
         measure: measure::instructions,
+    },
+    Evaluation {
+        name: "sizes",
+        about: "code, RAM and stack of small programs on a Cortex-M4, each crate's minimal one among them",
+        exact: Some(measure::sizes),
+        measure: measure::sizes,
     },
     Evaluation {
         name: "machine",
@@ -275,7 +281,7 @@ fn finish(
         println!("\n{}", heap::goals::table(figures));
     }
     if let Some(path) = json {
-        std::fs::write(&path, report::json(figures)).with_context(|| path.display().to_string())?;
+        std::fs::write(&path, as_json(figures)).with_context(|| path.display().to_string())?;
     }
     if let Some(wrong) = wrong {
         bail!("{wrong}");
@@ -296,7 +302,7 @@ fn check_one(project: &Project, step: &Step, only: &str, json: Option<&Path>) ->
         bail!("{wrong}");
     }
     if let Some(path) = json {
-        let text = report::json(&m.figures);
+        let text = as_json(&m.figures);
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
     }
     let mut committed = report::committed(project)?;
@@ -332,7 +338,7 @@ fn check(project: &Project, step: &Step, accepted: Option<&Path>) -> Result<Stri
     }
     if let Some(path) = accepted {
         let all = report::accept(committed, now);
-        std::fs::write(path, report::json(&all)).with_context(|| path.display().to_string())?;
+        std::fs::write(path, as_json(&all)).with_context(|| path.display().to_string())?;
         report::write(project, &all)?;
         return Ok(format!(
             "{} figures written to {}",

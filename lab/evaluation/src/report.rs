@@ -3,7 +3,7 @@
 use super::{heap, intermittent, plot, yields};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
-use xtask::figures::{Figures, read};
+use xtask::figures::{Figures, has_grown, json, read};
 use xtask::project::Project;
 
 pub const FIGURES: &str = "docs/costs.json";
@@ -221,23 +221,6 @@ fn more_is_better(key: &str) -> bool {
         || intermittent::more_is_better(key)
 }
 
-pub fn json(figures: &Figures) -> String {
-    let map: serde_json::Map<_, _> = figures
-        .iter()
-        .map(|(k, v)| (k.clone(), number(*v)))
-        .collect();
-    format!("{:#}\n", serde_json::Value::Object(map))
-}
-
-/// A whole number without a point.
-fn number(v: f64) -> serde_json::Value {
-    if v.fract() == 0.0 && v.abs() < 9e15 {
-        (v as i64).into()
-    } else {
-        v.into()
-    }
-}
-
 /// With thousands apart.
 pub fn shown(v: f64) -> String {
     if v.fract() != 0.0 && v.abs() < 1000.0 {
@@ -303,7 +286,7 @@ pub fn compare(committed: &Figures, now: &Figures) -> Result<()> {
         match committed.get(key) {
             None => wrong.push(format!("{key} is not in {FIGURES}")),
             Some(was) if more_is_better(key) && *value >= was * 0.98 => {}
-            Some(was) if more_is_better(key) || *value > was * 1.02 => {
+            Some(was) if more_is_better(key) || has_grown(*was, *value) => {
                 wrong.push(format!("{key}: {was} became {value}"))
             }
             Some(_) => {}
