@@ -283,8 +283,8 @@ fn masked_too_long(f: &Figures) -> Option<String> {
     })
 }
 
-/// The step of `cargo xtask ci`. The seed chooses the scenarios, and some of the states that are too
-/// many. A failure's line repeats it alone.
+/// The step of `cargo xtask ci`. The seed chooses the scenarios, and some of the states that are
+/// too many. A failure's line repeats it alone.
 pub fn check(project: &Project, long: bool, s: &Step, seed: u64) -> Result<Outcome> {
     if let Some(how) = missing() {
         return Ok(Outcome::Skipped(how));
