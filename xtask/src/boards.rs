@@ -13,10 +13,10 @@
 //! A result may follow the count: `count 41 7 -3;`. It is the same whenever that count is printed,
 //! also in a run without resets.
 //!
-//! A reset is the end of one QEMU and the start of the next. The plugin of `kill.rs` holds the guest
-//! before its instruction, QEMU's monitor saves the memory that a reset keeps, and the next QEMU
-//! begins with it. QEMU's clock is its count of instructions. So one seed gives the same output on
-//! every computer, and each image shows that for its first boots.
+//! A reset is the end of one QEMU and the start of the next. The plugin of `kill.rs` holds the
+//! guest before its instruction, QEMU's monitor saves the memory that a reset keeps, and the next
+//! QEMU begins with it. QEMU's clock is its count of instructions. So one seed gives the same
+//! output on every computer, and each image shows that for its first boots.
 
 use crate::abi::MSP430;
 use crate::figures::Figures;
@@ -407,8 +407,8 @@ fn campaign(project: &Project, b: &Board, bin: &str, plugin: &Plugin, seed: u64)
     Ok(counts.last)
 }
 
-/// Cuts the power of a MSP430's image after seeded numbers of instructions, in its emulator. Then it
-/// runs as far without cuts, and must print the same results. Returns the last count.
+/// Cuts the power of a MSP430's image after seeded numbers of instructions, in its emulator. Then
+/// it runs as far without cuts, and must print the same results. Returns the last count.
 fn emulated(project: &Project, b: &Board, bin: &str, s: &Step, seed: u64) -> Result<u64> {
     let serial = emulator(project, "serial", s)?;
     let counts = |cuts: u32, until: String| -> Result<Counts> {
@@ -553,7 +553,11 @@ impl<'a> Emulated<'a> {
                 std::thread::sleep(Duration::from_millis(5));
                 continue;
             }
-            counts.text(new)?;
+            for byte in new {
+                if counts.last < count {
+                    counts.text(&[*byte])?;
+                }
+            }
             read = said.len();
             began = Instant::now();
         }

@@ -401,7 +401,10 @@ impl Emulated {
             if start.elapsed() > HANG {
                 qemu.kill()?;
                 qemu.wait()?;
-                bail!("the program hangs in QEMU: no end after {} s", HANG.as_secs());
+                bail!(
+                    "the program hangs in QEMU: no end after {} s",
+                    HANG.as_secs()
+                );
             }
             std::thread::sleep(Duration::from_millis(5));
         }
