@@ -209,7 +209,7 @@ const STEPS: &[Def] = &[
         "crosscheck",
         When::Turn(2),
         &[Need::Nightly, Need::Mspdebug],
-        |ctx, s| msp430::crosscheck(&ctx.project, ctx.all, s),
+        |ctx, s| msp430::crosscheck(&ctx.project, ctx.all, s, ctx.seed("crosscheck")),
         "the MSP430's emulator against mspdebug's simulator",
     ),
     step(
@@ -223,14 +223,14 @@ const STEPS: &[Def] = &[
         "system-msp430",
         When::Turn(3),
         &[Need::Nightly],
-        |ctx, s| msp430::kills(&ctx.project, ctx.all, s),
+        |ctx, s| msp430::kills(&ctx.project, ctx.all, s, ctx.seed("system-msp430")),
         "whole systems on an MSP430, killed at seeded instructions",
     ),
     step(
         "system-qemu",
         When::Turn(3),
         &[Need::Nightly, Need::Qemu],
-        |ctx, s| qemu::kills(&ctx.project, ctx.all, s),
+        |ctx, s| qemu::kills(&ctx.project, ctx.all, s, ctx.seed("system-qemu")),
         "whole systems in QEMU, killed at seeded instructions",
     ),
     step(
@@ -286,7 +286,7 @@ const STEPS: &[Def] = &[
         "boards",
         When::Turn(3),
         &[Need::Targets, Need::Nightly, Need::Qemu],
-        |ctx, s| boards::check(&ctx.project, ctx.all, s),
+        |ctx, s| boards::check(&ctx.project, ctx.all, s, ctx.seed("boards")),
         "firmware of boards; some runs in QEMU and is reset at seeded instructions",
     ),
     step(

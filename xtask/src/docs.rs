@@ -10,6 +10,7 @@
 //! | planted bugs ([`planted`]) | crates | those that are not one condition on one line |
 //! | costs ([`costs`]) | documents | rows that do not show the figure of their key |
 //! | invariants ([`invariants`]) | crates | an index that is not that of the sources |
+//! | needs x memories ([`matrix`]) | READMEs, COMPARISON | tables that are not docs/matrix.toml's |
 //!
 //! Every document and every source is read, so that the message lists all findings, each as
 //! `file:line: what is wrong`. [`rendered`] and [`errors`] check the pages that rustdoc makes; the
@@ -19,6 +20,7 @@ mod columns;
 mod costs;
 pub mod errors;
 mod invariants;
+mod matrix;
 mod messages;
 mod planted;
 pub mod rendered;
@@ -169,7 +171,7 @@ pub fn check(project: &Project) -> Result<String> {
     let committed = crate::figures::read(&project.root.join(COSTS))?;
     let mut wrong = Vec::new();
     for (path, text) in generated(project)? {
-        if std::fs::read_to_string(project.root.join(path))
+        if std::fs::read_to_string(project.root.join(&path))
             .ok()
             .as_deref()
             != Some(&*text)
@@ -272,7 +274,7 @@ pub fn check(project: &Project) -> Result<String> {
     ))
 }
 
-/// Writes the documents that are made from sources: the index of invariants
+/// Writes what is made from sources: the index of invariants, the tables of needs and memories
 #[derive(clap::Args)]
 pub struct Args {}
 
@@ -280,15 +282,17 @@ pub struct Args {}
 pub fn run(_: Args) -> Result<()> {
     let project = Project::load()?;
     for (path, text) in generated(&project)? {
-        std::fs::write(project.root.join(path), text).context(path)?;
+        std::fs::write(project.root.join(&path), text).with_context(|| path.clone())?;
         println!("{path}");
     }
     Ok(())
 }
 
 /// The documents that are made from sources: their paths and texts.
-fn generated(project: &Project) -> Result<Vec<(&'static str, String)>> {
-    Ok(vec![(invariants::INDEX, invariants::index(project)?)])
+fn generated(project: &Project) -> Result<Vec<(String, String)>> {
+    let mut all = vec![(invariants::INDEX.to_owned(), invariants::index(project)?)];
+    all.extend(matrix::documents(project)?);
+    Ok(all)
 }
 
 /// A file's path from the root.
@@ -398,7 +402,7 @@ mod tests {
     fn all_documents_and_sources_are_found() {
         let root = crate::project::root();
         let documents = files(&root, "md").unwrap();
-        for file in ["README.md", "docs/SPEC.md", "firmware/rig/README.md"] {
+        for file in ["README.md", "docs/guide/flash.md", "firmware/rig/README.md"] {
             assert!(documents.contains(&root.join(file)), "{file}");
         }
         assert!(

@@ -1,7 +1,7 @@
 //! `cargo xtask`: the one entry point for people and for CI.
 //!
-//! It is a library, too: `lab/evaluation` runs programs, finds the workspace and starts the rig with
-//! it. The lab is a workspace of its own, so that no other command compiles it.
+//! It is a library, too: `lab/evaluation` runs programs, finds the workspace and starts the rig
+//! with it. The lab is a workspace of its own, so that no other command compiles it.
 
 // The suite itself would bring all crates.
 #[allow(dead_code)]
@@ -10,6 +10,7 @@ mod abi;
 pub mod adoption;
 pub mod boards;
 mod ci;
+pub mod clocks;
 pub mod commit;
 mod consumers;
 mod demo;
@@ -19,6 +20,7 @@ pub mod figures;
 mod firmware;
 mod inspect;
 mod install;
+mod kill;
 pub mod lab;
 pub mod loops;
 pub mod machine;

@@ -24,7 +24,8 @@ pub struct Args {
     #[arg(long)]
     check: bool,
     /// Where to write `<package>.<target>.code`, `.code_own`, `.rodata`, `.ram`, `.nvm` and, where
-    /// it is known, `.stack`, as one flat JSON object
+    /// it is known, `.stack`, as one flat JSON object; those of other programs as
+    /// `probe.<program>.<target>.code`, …
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
 }
@@ -205,7 +206,7 @@ fn measure_on(project: &Project, target: &str, packages: &[String], step: &Step)
     Ok(table)
 }
 
-/// The figures of the minimal programs on a Cortex-M4.
+/// The figures of the probes on a Cortex-M4.
 ///
 /// **Errors**: as `cargo xtask sizes`.
 pub fn on_cortex_m4(project: &Project, step: &Step) -> Result<Figures> {
@@ -243,13 +244,13 @@ fn cortex_m4(project: &Project, name: &str, step: &Step) -> Result<PathBuf> {
 /// Bytes of a medium that a crate keeps for itself, by package and size of the atomic unit.
 type Overhead = BTreeMap<(String, String), u64>;
 
-/// The figures of the minimal programs: those that are named like a package.
+/// The figures of the minimal programs, which are named like a package, by its name; of the other
+/// probes by `probe.` and theirs.
 fn figures(table: &Table, overhead: &Overhead, packages: &[String]) -> Figures {
     let mut out = Figures::new();
     for ((name, target), size) in table {
-        let Some(p) = packages.iter().find(|p| p.replace('-', "_") == *name) else {
-            continue;
-        };
+        let package = packages.iter().find(|p| p.replace('-', "_") == *name);
+        let p = package.map_or_else(|| format!("probe.{name}"), String::clone);
         let short = target.split('-').next().unwrap_or_default();
         let short = short.strip_suffix("eabihf").unwrap_or(short);
         let mut put = |what: &str, v: u64| out.insert(format!("{p}.{short}.{what}"), v as f64);
@@ -369,5 +370,7 @@ mod tests {
         assert_eq!(v["pmem-tx.thumbv7em.code"], 12.0);
         assert_eq!(v["pmem-tx.thumbv7em.nvm"], 7.0);
         assert_eq!(v["pmem-tx.thumbv7em.stack"], 3.0);
+        let v = figures(&all.table, &all.overhead, &[]);
+        assert_eq!(v["probe.pmem_tx.thumbv7em.code"], 12.0);
     }
 }

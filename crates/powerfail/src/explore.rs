@@ -322,9 +322,12 @@ impl<M: Media, T: WorldState> Explore<M, T> {
         self.campaign.run()
     }
 
-    /// How long one boot may take before the watchdog ends the process with a report; 20 seconds by
-    /// default. It catches loops that do not touch the medium. Others run into the
+    /// How much processor time one boot may use before the watchdog ends the process with a report;
+    /// 20 seconds by default. It catches loops that do not touch the medium. Others run into the
     /// [budget](Self::budget).
+    ///
+    /// A boot that waits, and never runs again, is ended after ten minutes. So is every boot where
+    /// the system does not say how long a thread has run; Linux does.
     pub fn boot_timeout(mut self, timeout: Duration) -> Self {
         self.campaign.setup.boot_timeout = timeout;
         self
@@ -514,7 +517,7 @@ impl Campaign {
             Err(bad) => {
                 let f = report::failure(setup, &bad).after(s);
                 let outcome = match f.line() {
-                    Some(line) if self.reported => fresh::repeat(line, number, setup.boot_timeout),
+                    Some(line) if self.reported => fresh::repeat(line, number),
                     _ => None,
                 };
                 Err(f.and(fresh::note(outcome)))

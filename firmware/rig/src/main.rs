@@ -28,7 +28,7 @@ mod unicorn;
 use anyhow::{Context, Result, bail};
 use campaign::{Done, Job, Source};
 use clap::Parser;
-use explore::{Case, Limits};
+use explore::Limits;
 use relume_suite::abi::{ARM, ARMV6M, needs_bench};
 use relume_suite::planted;
 use scenarios::Scenarios;

@@ -6,7 +6,7 @@
 
 use super::measure::figures;
 use super::{Figures, Measured, Options};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use xtask::project::Project;
 use xtask::run::{Step, cargo, passed};
@@ -31,9 +31,8 @@ const PROBES: &[&str] = &[CASES, "misuse", "soundness"];
 /// The folder of those that must not compile: one file each.
 const CASES: &str = "ui";
 
-/// The document that lists the misuses that remain, and the heading of each crate's table of them.
-const INVARIANTS: &str = "docs/INVARIANTS.md";
-const REMAIN: &str = "### What types cannot stop\n";
+/// The heading in a crate's README of the list of misuses that remain.
+const REMAIN: &str = "## What types cannot stop\n";
 
 pub fn all(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let mut found = Figures::new();
@@ -57,8 +56,15 @@ pub fn all(project: &Project, step: &Step, _: Options) -> Result<Measured> {
         found.extend(said);
     }
     found.insert("soundness.probes".into(), probes(project, step)? as f64);
-    let text = std::fs::read_to_string(project.root.join(INVARIANTS)).context(INVARIANTS)?;
-    found.insert("soundness.open".into(), remaining(&text)? as f64);
+    let mut open = 0;
+    for p in project.published() {
+        let readme = p.dir.join("README.md");
+        let text =
+            std::fs::read_to_string(&readme).with_context(|| readme.display().to_string())?;
+        open += remaining(&text).with_context(|| p.name.clone())?;
+    }
+    ensure!(open > 0, "no README has {}", REMAIN.trim());
+    found.insert("soundness.open".into(), open as f64);
     let wrong = (MUST_BE_ZERO.iter())
         .find(|key| found.get(**key) != Some(&0.0))
         .map(|key| format!("{key} is not 0"));
@@ -112,25 +118,17 @@ fn sources(dir: &Path) -> Result<u64> {
     Ok(n)
 }
 
-/// The rows of the tables under the headings.
+/// How many misuses a README lists: the points of its list, or none without the heading.
+///
+/// **Errors**: there is no point behind the heading.
 fn remaining(text: &str) -> Result<usize> {
-    let mut sections = text.split(REMAIN);
-    sections.next();
-    let mut n = 0;
-    let mut tables = 0;
-    for section in sections {
-        let table = section.lines().skip_while(|l| !l.starts_with('|'));
-        let rows = table.take_while(|l| l.starts_with('|')).count();
-        // The first two are the table's head.
-        n += rows
-            .checked_sub(2)
-            .with_context(|| format!("{INVARIANTS}: a heading without a table"))?;
-        tables += 1;
-    }
-    if tables == 0 {
-        bail!("{INVARIANTS} has no heading {}", REMAIN.trim());
-    }
-    Ok(n)
+    let Some((_, section)) = text.split_once(REMAIN) else {
+        return Ok(0);
+    };
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let points = section.lines().filter(|l| l.starts_with("- ")).count();
+    ensure!(points > 0, "{}: no point", REMAIN.trim());
+    Ok(points)
 }
 
 #[cfg(test)]
@@ -138,13 +136,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_all_tables_are_counted_and_a_missing_table_is_an_error() {
-        let head = format!("# x\n\n{REMAIN}\nWords.\n\n| a | b |\n|---|---|\n");
-        assert_eq!(remaining(&head).unwrap(), 0);
-        let two = format!("{head}| 1 | 2 |\n| 3 | 4 |\n\n## Next\n\n| 5 |\n");
+    fn points_of_the_list_are_counted_and_a_heading_without_one_is_an_error() {
+        let two = format!("# x\n\n{REMAIN}\n- One\n  thing.\n- Two.\n\n## Next\n\n- Three.\n");
         assert_eq!(remaining(&two).unwrap(), 2);
-        assert_eq!(remaining(&format!("{two}\n{two}")).unwrap(), 4);
-        assert!(remaining("# x\n| a |\n|---|\n").is_err());
-        assert!(remaining(&format!("{REMAIN}nothing\n")).is_err());
+        assert_eq!(remaining("# x\n\n- One\n").unwrap(), 0);
+        assert!(remaining(&format!("{REMAIN}nothing\n\n## Next\n- a\n")).is_err());
     }
 }

@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use xtask::figures::{Figures, read};
+use xtask::figures::{Figures, json as as_json, read};
 use xtask::project::Project;
 use xtask::run::Step;
 use xtask::shard::Shard;
@@ -33,7 +33,8 @@ struct Args {
     /// Only this evaluation; the documents are then left alone
     #[arg(long, value_name = "NAME", value_parser = names())]
     only: Option<String>,
-    /// Measure nothing: write docs/costs.json, and the tables and plots of lab/, from the figures in this file
+    /// Measure nothing: write docs/costs.json, and the tables and plots of lab/, from the figures in
+    /// this file
     #[arg(long, value_name = "PATH")]
     from: Option<PathBuf>,
     /// Where to write the figures: one flat JSON object of `"key": number`
@@ -49,8 +50,8 @@ struct Args {
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["only", "check", "from", "shard"])]
     merge: Vec<PathBuf>,
     /// Compare figures that are the same on every computer with docs/costs.json; fail if one is
-    /// more than 2 % worse. With --json, write all figures with those measured now instead, and
-    /// the documents
+    /// more than 2 % worse. With --only, those of one evaluation, which --json writes. Else,
+    /// with --json, write all figures with those measured now instead, and the documents
     #[arg(long)]
     check: bool,
     /// List the evaluations
@@ -106,6 +107,12 @@ const ALL: &[Evaluation] = &[
         about: "host instructions of an operation, by callgrind; release build without instrumentation",
         exact: Some(measure::instructions),
         measure: measure::instructions,
+    },
+    Evaluation {
+        name: "sizes",
+        about: "code, RAM and stack of small programs on a Cortex-M4, each crate's minimal one among them",
+        exact: Some(measure::sizes),
+        measure: measure::sizes,
     },
     Evaluation {
         name: "machine",
@@ -215,7 +222,10 @@ fn run(a: Args) -> Result<()> {
     }
     if a.check {
         let step = Step::alone(project.target.join("xtask/evaluate-check.log"), "evaluate");
-        let r = check(&project, &step, a.json.as_deref());
+        let r = match &a.only {
+            Some(only) => check_one(&project, &step, only, a.json.as_deref()),
+            None => check(&project, &step, a.json.as_deref()),
+        };
         drop(step);
         println!("{}", r?);
         return Ok(());
@@ -271,7 +281,7 @@ fn finish(
         println!("\n{}", heap::goals::table(figures));
     }
     if let Some(path) = json {
-        std::fs::write(&path, report::json(figures)).with_context(|| path.display().to_string())?;
+        std::fs::write(&path, as_json(figures)).with_context(|| path.display().to_string())?;
     }
     if let Some(wrong) = wrong {
         bail!("{wrong}");
@@ -280,6 +290,29 @@ fn finish(
         report::write(project, figures)?;
     }
     Ok(())
+}
+
+/// Compares the exact figures of one evaluation with the committed ones.
+fn check_one(project: &Project, step: &Step, only: &str, json: Option<&Path>) -> Result<String> {
+    let e = ALL.iter().find(|e| e.name == only);
+    let exact = e.and_then(|e| e.exact);
+    let exact = exact.with_context(|| format!("{only} measures nothing that is exact"))?;
+    let m = exact(project, step, Options::default()).with_context(|| only.to_owned())?;
+    if let Some(wrong) = m.wrong {
+        bail!("{wrong}");
+    }
+    if let Some(path) = json {
+        let text = as_json(&m.figures);
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    let mut committed = report::committed(project)?;
+    committed.retain(|key, _| m.figures.contains_key(key));
+    report::compare(&committed, &m.figures)?;
+    Ok(format!(
+        "{} figures as in {}",
+        m.figures.len(),
+        report::FIGURES
+    ))
 }
 
 /// The step of `cargo xtask ci`: the documents are those of the committed figures, and no exact
@@ -305,7 +338,7 @@ fn check(project: &Project, step: &Step, accepted: Option<&Path>) -> Result<Stri
     }
     if let Some(path) = accepted {
         let all = report::accept(committed, now);
-        std::fs::write(path, report::json(&all)).with_context(|| path.display().to_string())?;
+        std::fs::write(path, as_json(&all)).with_context(|| path.display().to_string())?;
         report::write(project, &all)?;
         return Ok(format!(
             "{} figures written to {}",

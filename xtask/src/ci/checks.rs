@@ -222,6 +222,10 @@ pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             &["build", "--lib", "--no-default-features", "--target", t],
         );
         n = select(&mut c, ctx.project.embedded());
+        s.run(c)?;
+        // Apart: what an example turns on in a crate would be on above, too.
+        let mut c = at_root(ctx, cargo(), &["build", "--lib", "--target", t]);
+        c.arg("--no-default-features");
         examples = select(&mut c, ctx.project.embedded_examples());
         s.run(c)?;
         let with: Vec<_> = every_feature(ctx)

@@ -21,16 +21,10 @@ pub const INDEX: &str = "docs/INVARIANTS.md";
 const HEAD: &str = "\
 # Invariants
 
-What always holds in each crate, which file keeps it, and which test would notice if it broke. The
-code explains each: search its name after `INVARIANT`. `SAFETY` comments and failure reports cite
-these names. `cargo xtask docs` writes this index.
+What always holds in each crate, and the file that keeps it. There a comment that begins with
+`INVARIANT` and the name says what it is, and which test would notice if it broke. `SAFETY` comments
+and failure reports cite these names. `cargo xtask docs` writes this index.
 ";
-
-/// An invariant.
-struct Invariant {
-    name: String,
-    noticed_by: String,
-}
 
 /// The index, from the sources of the published crates.
 ///
@@ -44,23 +38,21 @@ pub fn index(project: &Project) -> Result<String> {
         for file in super::files(&p.dir.join("src"), "rs")? {
             let path = shown(project, &file);
             let text = std::fs::read_to_string(&file)?;
-            for i in in_source(&text).with_context(|| path.clone())? {
+            for name in in_source(&text).with_context(|| path.clone())? {
                 ensure!(
-                    names.insert(i.name.clone()),
-                    "{path}: {} has the invariant \"{}\" twice",
-                    p.name,
-                    i.name
+                    names.insert(name.clone()),
+                    "{path}: {} has the invariant \"{name}\" twice",
+                    p.name
                 );
                 let file = Path::new(&path).file_name().unwrap_or_default();
                 let file = file.to_string_lossy();
-                let Invariant { name, noticed_by } = i;
-                writeln!(rows, "| {name} | [{file}](../{path}) | {noticed_by} |")?;
+                writeln!(rows, "| {name} | [{file}](../{path}) |")?;
             }
         }
         if !rows.is_empty() {
             write!(
                 out,
-                "\n## {}\n\n| name | kept in | noticed by |\n|---|---|---|\n{rows}",
+                "\n## {}\n\n| name | kept in |\n|---|---|\n{rows}",
                 p.name
             )?;
         }
@@ -103,8 +95,10 @@ fn comment(line: &str) -> Option<(&str, &str)> {
         .find_map(|m| Some((m, line.strip_prefix(m)?.trim())))
 }
 
-/// The invariants of a source.
-fn in_source(text: &str) -> Result<Vec<Invariant>> {
+/// The names of the invariants of a source.
+///
+/// **Errors**: as [`index`].
+fn in_source(text: &str) -> Result<Vec<String>> {
     let lines: Vec<_> = text.lines().map(comment).collect();
     let mut found = Vec::new();
     for (i, line) in lines.iter().enumerate() {
@@ -122,13 +116,10 @@ fn in_source(text: &str) -> Result<Vec<Invariant>> {
         else {
             bail!("\"{name}\": it is `INVARIANT \"name\": text`, and `Noticed by: tests`");
         };
-        let noticed_by = block[tests..].join(" ");
-        let noticed_by = noticed_by.trim_start_matches("Noticed by:").trim();
+        let said = block[tests..].join(" ");
+        let noticed_by = said.trim_start_matches("Noticed by:").trim();
         ensure!(!noticed_by.is_empty(), "\"{name}\": no test notices it");
-        found.push(Invariant {
-            name: name.to_owned(),
-            noticed_by: noticed_by.trim_end_matches('.').replace('|', "\\|"),
-        });
+        found.push(name.to_owned());
     }
     Ok(found)
 }
@@ -141,9 +132,7 @@ mod tests {
     fn a_block_has_a_name_and_tests() {
         let text = "    // INVARIANT \"One loan\": there is one\n    // loan. Noticed by: nobody.\n    // Noticed by: a test,\n    // and Miri.\n    //\n    // More.\n    fn f() {}\n";
         let found = in_source(text).unwrap();
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].name, "One loan");
-        assert_eq!(found[0].noticed_by, "a test, and Miri");
+        assert_eq!(found, ["One loan"]);
         let names = names("| name | x |\n| One loan | x |\n");
         assert!(unknown("// SAFETY: invariant \"One\n// loan\".", &names).is_empty());
         assert_eq!(unknown("\n// SAFETY: invariant \"Two\"", &names)[0].0, 2);
