@@ -1,4 +1,4 @@
-//! The list of parts, the IDs, and the README's table.
+//! The list of parts, the IDs, and the table of the documentation.
 
 use i2c_fram::{DeviceId, Maker, Part, WordAddress};
 
@@ -71,12 +71,13 @@ fn parts_of_ones_own_are_sane() {
     assert_eq!(Part::MB85RC04V.with_address(Two).block_bits(), 0);
 }
 
-/// Each row of the README's table.
+/// Each row of the documentation's table.
 #[test]
-fn the_readme_has_the_same_table() {
-    let readme = include_str!("../../README.md");
-    let rows: Vec<Vec<String>> = readme
+fn the_documentation_has_the_same_table() {
+    let source = include_str!("../../src/part.rs");
+    let rows: Vec<Vec<String>> = source
         .lines()
+        .filter_map(|l| l.strip_prefix("/// "))
         .filter(|l| l.starts_with("| `"))
         .map(|l| l.trim_matches('|').split('|'))
         .map(|cells| cells.map(|c| c.trim().to_owned()).collect())

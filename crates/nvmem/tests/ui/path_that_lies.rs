@@ -1,7 +1,7 @@
 // A path to the real traits, with helpers that believe everything.
 use nvmem::Persist;
 
-#[path = "../derive/handle.rs"]
+#[path = "../suite/derive/handle.rs"]
 mod handle;
 use handle::PBox;
 

@@ -1,6 +1,6 @@
 use nvmem::Persist;
 
-#[path = "../derive/handle.rs"]
+#[path = "../suite/derive/handle.rs"]
 mod handle;
 use handle::PBox;
 

@@ -220,8 +220,8 @@ fn a_line_of_a_build_with_other_features_is_refused() {
     }
     let replay = |cut: &str, hash: &str, features: &str| {
         let line = format!(
-            "fails_alone@in-order-32@{}@{cut}@{hash}@{features}",
-            parts[2]
+            "{}@in-order-32@{}@{cut}@{hash}@{features}",
+            parts[0], parts[2]
         );
         let out = again("fails_alone", &[("POWERFAIL", &line)]);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! The list of parts, the IDs, and the README's table.
+//! The list of parts, the IDs, and the table of the documentation.
 
 use proptest::prelude::*;
 use spi_fram::{AddressWidth, DeviceId, Identity, Maker, Part, Protection, Status};
@@ -194,12 +194,13 @@ fn status_bits() {
     assert_eq!(Protection::default(), Protection::Nothing);
 }
 
-/// Name, capacity, address bytes and sleep of each row of the README's table.
+/// Name, capacity, address bytes and sleep of each row of the documentation's table.
 #[test]
-fn the_readme_has_the_same_table() {
-    let readme = include_str!("../../README.md");
-    let rows: Vec<Vec<&str>> = readme
+fn the_documentation_has_the_same_table() {
+    let source = include_str!("../../src/part.rs");
+    let rows: Vec<Vec<&str>> = source
         .lines()
+        .filter_map(|l| l.strip_prefix("/// "))
         .filter(|l| l.starts_with("| `"))
         .map(|l| l.trim_matches('|').split('|').map(str::trim).collect())
         .collect();
