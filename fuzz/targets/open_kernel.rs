@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use relume_fuzz::{attack, bytes_mut, seeds_of_both};
 use std::sync::LazyLock;
 
-#[path = "../../crates/rtos/tests/hostile/system.rs"]
+#[path = "../../crates/rtos/tests/suite/hostile/system.rs"]
 mod system;
 
 /// In the middle of the program.

@@ -8,11 +8,11 @@ use relume_fuzz::{bytes_mut, edit, overwrite, seeds};
 
 mod narrow {
     type M = nvmem::InOrder16;
-    include!("../../crates/nvlist/tests/hostile/image.rs");
+    include!("../../crates/nvlist/tests/suite/hostile/image.rs");
 }
 mod wide {
     type M = nvmem::InOrder32;
-    include!("../../crates/nvlist/tests/hostile/image.rs");
+    include!("../../crates/nvlist/tests/suite/hostile/image.rs");
 }
 
 const WORDS: usize = 48;

@@ -10,7 +10,7 @@ use nv_replay::pmem_tx::Width;
 use relume_fuzz::{bytes_mut, edit, overwrite, seeds};
 use std::sync::LazyLock;
 
-#[path = "../../crates/replay/tests/hostile/threads.rs"]
+#[path = "../../crates/replay/tests/suite/hostile/threads.rs"]
 mod threads;
 
 /// Sound images: the old program in its loop and at its end, and a migration that was cut before

@@ -1,4 +1,4 @@
-//! Writes a module for each document at the root and in docs/, with its Rust code blocks as the
+//! Writes a module for each document at the root and below docs/, with its Rust code blocks as the
 //! documentation.
 //!
 //! Only blocks fenced as `rust` count, and every other line is left empty: rustdoc would take an
@@ -6,35 +6,27 @@
 //! document.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn main() {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("set by cargo"));
     let root = here.join("../..");
+    let docs = root.join("docs");
+    // Of a folder cargo watches all that is below it: the root would be the target folder too.
+    println!("cargo::rerun-if-changed={}", docs.display());
     let mut files = Vec::new();
-    for dir in [root.clone(), root.join("docs")] {
-        // Of a folder cargo watches all that is below it: the root would be the target folder too.
-        if dir != root {
-            println!("cargo::rerun-if-changed={}", dir.display());
-        }
-        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.extension().is_some_and(|e| e == "md") {
-                println!("cargo::rerun-if-changed={}", path.display());
-                files.push(path);
-            }
-        }
-    }
+    documents(&root, false, &mut files);
+    documents(&docs, true, &mut files);
     files.sort();
     let mut code = String::new();
     for f in &files {
-        let stem = f
-            .file_stem()
-            .unwrap_or_default()
+        println!("cargo::rerun-if-changed={}", f.display());
+        // A document's path is the name of its module: two folders have a README.md.
+        let path = f.strip_prefix(&root).unwrap_or(f).with_extension("");
+        let name: String = path
             .to_string_lossy()
-            .to_lowercase();
-        let name: String = stem
+            .to_lowercase()
             .chars()
             .map(|c| if c.is_alphanumeric() { c } else { '_' })
             .collect();
@@ -48,6 +40,18 @@ fn main() {
         .expect("a string");
     }
     std::fs::write(out.join("documents.rs"), code).expect("the output folder is writable");
+}
+
+/// The documents in a folder; with `below`, also those of the folders in it.
+fn documents(dir: &Path, below: bool, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if below && path.is_dir() {
+            documents(&path, below, files);
+        } else if path.extension().is_some_and(|e| e == "md") {
+            files.push(path);
+        }
+    }
 }
 
 /// The text with all but its Rust blocks made empty lines.

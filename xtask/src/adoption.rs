@@ -3,7 +3,7 @@
 
 use crate::ci::{Ctx, packages};
 use crate::figures::Figures;
-use crate::project::{Project, nightly};
+use crate::project::Project;
 use crate::run::{Outcome, Step};
 use crate::{boards, consumers};
 use anyhow::Result;
@@ -12,12 +12,7 @@ use anyhow::Result;
 ///
 /// **Errors**: a command cannot be started.
 pub fn figures(project: &Project, step: &Step) -> Result<(Figures, Option<String>)> {
-    let ctx = Ctx {
-        project: Project::load()?,
-        nightly: nightly(),
-        long: false,
-        shard: None,
-    };
+    let ctx = Ctx::load(false)?;
     let mut all = Figures::new();
     let mut wrong = None;
     let mut says = |what: &str, e: String| {

@@ -1,9 +1,9 @@
 //! `cargo xtask boards`: the firmware of examples/boards and the template, as a user would build
-//! them. Two of the boards run in QEMU, and are reset at random moments.
+//! them. Two of the boards run in QEMU, and are reset after seeded numbers of instructions.
 //!
 //! ```text
 //! board  | boot;      count 41;  count 42;  cou| boot;      count 42;  count 43;
-//! QEMU   |                                     ^ system_reset, up to 50 ms after a `boot;`
+//! QEMU   |                                     ^ before instruction N: a reset
 //! ```
 //!
 //! A line that was printed completely is a promise: its count is durable. So no later count is
@@ -12,11 +12,17 @@
 //!
 //! A result may follow the count: `count 41 7 -3;`. It is the same whenever that count is printed,
 //! also in a run without resets.
+//!
+//! A reset is the end of one QEMU and the start of the next. The plugin of `kill.rs` holds the
+//! guest before its instruction, QEMU's monitor saves the memory that a reset keeps, and the next
+//! QEMU begins with it. QEMU's clock is its count of instructions. So one seed gives the same
+//! output on every computer, and each image shows that for its first boots.
 
 use crate::abi::MSP430;
 use crate::figures::Figures;
 use crate::firmware;
-use crate::msp430::emulator;
+use crate::kill::{self, HANG, Plugin, Random, Running};
+use crate::msp430::{self, emulator};
 use crate::project::{Project, has_program, has_target};
 use crate::run::{Outcome, Step, cargo};
 use anyhow::{Context, Result, bail, ensure};
@@ -24,9 +30,9 @@ use object::{Object, ObjectSegment};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -45,20 +51,41 @@ struct Board {
     target: &'static str,
     /// The images that run: in QEMU, as the machine of its name, or in the MSP430's emulator.
     runs: &'static [&'static str],
+    /// In QEMU: the addresses of what a reset keeps and QEMU does not load again.
+    kept: Range<u32>,
 }
 
 const fn board(name: &'static str, target: &'static str, runs: &'static [&'static str]) -> Board {
-    Board { name, target, runs }
+    let kept = 0..0;
+    Board {
+        name,
+        target,
+        runs,
+        kept,
+    }
+}
+
+const fn keeps(mut b: Board, kept: Range<u32>) -> Board {
+    b.kept = kept;
+    b
 }
 
 const BOARDS: [Board; 7] = [
     board("esp32c3", "riscv32imc-unknown-none-elf", &[]),
-    board("microbit", "thumbv6m-none-eabi", &["board-microbit"]),
+    // The record's pages at the end of the flash.
+    keeps(
+        board("microbit", "thumbv6m-none-eabi", &["board-microbit"]),
+        0x3_F400..0x4_0000,
+    ),
     board("msp430fr5994", MSP430.target, &["board-msp430fr5994"]),
-    board(
-        "netduinoplus2",
-        "thumbv7em-none-eabihf",
-        &["board-netduinoplus2", TASKS[0], TASKS[1]],
+    // Its RAM.
+    keeps(
+        board(
+            "netduinoplus2",
+            "thumbv7em-none-eabihf",
+            &["board-netduinoplus2", TASKS[0], TASKS[1]],
+        ),
+        0x2000_0000..0x2002_0000,
     ),
     board("nrf52840", "thumbv7em-none-eabihf", &[]),
     board("rp2350", "thumbv8m.main-none-eabihf", &[]),
@@ -72,10 +99,12 @@ const QEMU: &str = "qemu-system-arm";
 const RESETS: u32 = 100;
 /// Power cuts of each image in the MSP430's emulator.
 const CUTS: u32 = 300;
-/// A reset comes at most so many microseconds after a boot has begun.
-const LATEST: u64 = 50_000;
-/// A board that prints nothing for so long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A reset comes at most so many instructions after a boot has begun.
+const LATEST: u64 = 2_000_000;
+/// Boots that are made a second time with the same seed.
+const TWICE: u32 = 3;
+/// QEMU's clock: 8 ns for an instruction, and no waiting while the guest sleeps.
+const CLOCK: &str = "shift=3,sleep=off";
 const TEMPLATE: &str = "examples/template";
 /// The template's placeholder, and what stands there in the test.
 const NAME: (&str, &str) = ("{{project-name}}", "relume-template");
@@ -134,9 +163,10 @@ pub fn tasks(project: &Project, step: &Step) -> Result<(Figures, Option<String>)
             bail!("{why}");
         }
         build(project, b, step)?;
+        let plugin = Plugin::build(project, QEMU, step)?;
         for bin in TASKS {
             step.says(format!("{bin}: resets in QEMU"));
-            match campaign(project, b, bin) {
+            match campaign(project, b, bin, &plugin, kill::SEED) {
                 Ok(_) => resets += RESETS,
                 Err(e) => {
                     failures += 1;
@@ -156,7 +186,7 @@ fn build_and_run(project: &Project, step: &Step) -> Result<Done> {
     if let Some(why) = missing(&BOARDS.each_ref()) {
         bail!("{why}");
     }
-    all(project, true, step)
+    all(project, true, step, kill::SEED)
 }
 
 impl Done {
@@ -174,15 +204,16 @@ impl Done {
 }
 
 /// The step of CI. The two boards of QEMU are built and reset each time. Another package is built
-/// if one of its own files has changed since it was built last; with `long`, always.
-pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+/// if one of its own files has changed since it was built last; with `long`, always. The seed
+/// decides where the resets come.
+pub fn check(project: &Project, long: bool, s: &Step, seed: u64) -> Result<Outcome> {
     let wanted: Vec<_> = (BOARDS.iter())
         .filter(|b| long || !b.runs.is_empty() || stale(project, &package(b)))
         .collect();
     if let Some(why) = missing(&wanted) {
         return Ok(Outcome::Skipped(why));
     }
-    Ok(all(project, long, s)?.remarks.join("; ").into())
+    Ok(all(project, long, s, seed)?.remarks.join("; ").into())
 }
 
 /// What these boards need and is not installed.
@@ -201,14 +232,19 @@ fn missing(wanted: &[&Board]) -> Option<String> {
         if !b.runs.is_empty() && !has_program(QEMU) {
             return Some(format!("{QEMU} is not installed (Debian package {QEMU})"));
         }
+        if !b.runs.is_empty()
+            && let Some(why) = Plugin::missing(QEMU)
+        {
+            return Some(why);
+        }
     }
     None
 }
 
-fn all(project: &Project, rebuild: bool, s: &Step) -> Result<Done> {
+fn all(project: &Project, rebuild: bool, s: &Step, seed: u64) -> Result<Done> {
     let mut done = Done::default();
+    let plugin = Plugin::build(project, QEMU, s)?;
     for b in &BOARDS {
-        let began = Instant::now();
         if b.runs.is_empty() && !rebuild && !stale(project, &package(b)) {
             done.remarks.push(format!("{} unchanged", b.name));
             continue;
@@ -219,8 +255,11 @@ fn all(project: &Project, rebuild: bool, s: &Step) -> Result<Done> {
         for &bin in b.runs {
             s.says(format!("{bin}: resets in an emulator"));
             let (resets, count) = match b.is_msp430() {
-                true => (CUTS, emulated(project, b, bin, s).context(bin)?),
-                false => (RESETS, campaign(project, b, bin).context(bin)?),
+                true => (CUTS, emulated(project, b, bin, s, seed).context(bin)?),
+                false => (
+                    RESETS,
+                    campaign(project, b, bin, &plugin, seed).context(bin)?,
+                ),
             };
             done.resets += resets;
             if TASKS.contains(&bin) {
@@ -229,17 +268,14 @@ fn all(project: &Project, rebuild: bool, s: &Step) -> Result<Done> {
             remark += &format!(", {resets} resets of {bin} up to count {count}");
         }
         done.run += u32::from(!b.runs.is_empty());
-        remark += &format!(" ({:.0} s)", began.elapsed().as_secs_f64());
         done.remarks.push(remark);
     }
     if !rebuild && !stale(project, TEMPLATE) {
         done.remarks.push("template unchanged".to_owned());
         return Ok(done);
     }
-    let began = Instant::now();
     template(project, s)?;
-    let seconds = began.elapsed().as_secs_f64();
-    done.remarks.push(format!("template ({seconds:.0} s)"));
+    done.remarks.push("template".to_owned());
     Ok(done)
 }
 
@@ -329,22 +365,33 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Resets the running board at random moments. Then another one runs as far without resets, and
-/// must print the same results. Returns the last count.
-fn campaign(project: &Project, b: &Board, bin: &str) -> Result<u64> {
-    let mut machine = Machine::start(project, b, bin)?;
-    let mut counts = Counts::default();
-    // The same moments in every run, as far as the host's clock allows.
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-    for _ in 0..RESETS {
-        machine.next_boot(&mut counts)?;
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        std::thread::sleep(Duration::from_micros(random % LATEST));
-        machine.monitor.write_all(b"system_reset\n")?;
-    }
-    machine.next_boot(&mut counts)?;
+/// Resets the running board. Then another one runs as far without resets, and must print the same
+/// results. Returns the last count.
+fn campaign(project: &Project, b: &Board, bin: &str, plugin: &Plugin, seed: u64) -> Result<u64> {
+    let stream = bin.bytes().fold(0x9E37_79B9_7F4A_7C15_u64, |h, byte| {
+        (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    let run = |boots: u32| -> Result<(Counts, Emulated<'_>, Vec<u8>)> {
+        let mut machine = Emulated::new(project, b, bin)?;
+        let mut counts = Counts::default();
+        let mut random = Random::new(seed, stream);
+        let mut all = Vec::new();
+        for boot in 0..boots {
+            let after = random.next() % LATEST;
+            let said = machine.boot(plugin, after).with_context(|| {
+                format!("reset {boot}, after {after} instructions of the boot, seed {seed}")
+            })?;
+            counts.text(&said)?;
+            all.extend(said);
+        }
+        Ok((counts, machine, all))
+    };
+    let (_, _, before) = run(TWICE)?;
+    let (mut counts, machine, all) = run(RESETS)?;
+    ensure!(
+        all.starts_with(&before),
+        "the same resets, and another output"
+    );
     // The last boot counts, too.
     machine.run_to(counts.last + 2, &mut counts)?;
     ensure!(
@@ -352,22 +399,22 @@ fn campaign(project: &Project, b: &Board, bin: &str) -> Result<u64> {
         "only {} counts in {RESETS} boots: the resets come before it has begun",
         counts.last
     );
-    drop(machine);
     if counts.results.values().any(|r| !r.is_empty()) {
         let mut whole = Counts::default();
-        Machine::start(project, b, bin)?.run_to(counts.last, &mut whole)?;
+        Emulated::new(project, b, bin)?.run_to(counts.last, &mut whole)?;
         same_results(&whole, &counts)?;
     }
     Ok(counts.last)
 }
 
-/// Cuts the power of a MSP430's image at random instructions, in its emulator. Then it runs as far
-/// without cuts, and must print the same results. Returns the last count.
-fn emulated(project: &Project, b: &Board, bin: &str, s: &Step) -> Result<u64> {
+/// Cuts the power of a MSP430's image after seeded numbers of instructions, in its emulator. Then
+/// it runs as far without cuts, and must print the same results. Returns the last count.
+fn emulated(project: &Project, b: &Board, bin: &str, s: &Step, seed: u64) -> Result<u64> {
     let serial = emulator(project, "serial", s)?;
     let counts = |cuts: u32, until: String| -> Result<Counts> {
         let mut c = Command::new(serial.get_program());
         c.args(["--kills", &cuts.to_string(), "--until", &until])
+            .args(["--seed", &msp430::first(seed).to_string()])
             .arg(image(project, b, bin));
         let mut counts = Counts::default();
         let said = s.run(c)?;
@@ -388,65 +435,131 @@ fn emulated(project: &Project, b: &Board, bin: &str, s: &Step) -> Result<u64> {
     Ok(cut.last)
 }
 
-/// A running emulator. It is killed when this is dropped.
-struct Machine {
-    qemu: Child,
-    lines: Receiver<String>,
-    monitor: UnixStream,
+/// A board in QEMU: its image, and what a reset keeps.
+struct Emulated<'a> {
+    board: &'a Board,
+    image: PathBuf,
+    /// What the guest has sent to its serial port since its reset.
+    serial: PathBuf,
+    /// The memory that the last reset has kept.
+    kept: PathBuf,
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
+impl<'a> Emulated<'a> {
+    /// Before its first boot.
+    fn new(project: &Project, board: &'a Board, bin: &str) -> Result<Self> {
+        let file = |kind: &str| target_dir(project).join(format!("{bin}.{kind}"));
+        let kept = file("kept");
+        if kept.exists() {
+            std::fs::remove_file(&kept)?;
+        }
+        let mut elf = std::fs::read(image(project, board, bin))?;
+        leave_ram(&mut elf).context("the image is no ELF file of 32 bits")?;
+        let image = file("elf");
+        std::fs::write(&image, elf)?;
+        Ok(Emulated {
+            board,
+            image,
+            serial: file("serial"),
+            kept,
+        })
     }
-}
 
-impl Machine {
-    fn start(project: &Project, b: &Board, bin: &str) -> Result<Machine> {
-        let socket = target_dir(project).join(format!("{bin}.monitor"));
-        let _ = std::fs::remove_file(&socket);
-        let mut qemu = Command::new(QEMU)
-            .args(["-machine", b.name, "-display", "none", "-serial", "stdio"])
-            .arg("-monitor")
-            .arg(format!("unix:{},server=on,wait=off", socket.display()))
+    fn command(&self) -> Command {
+        let path = |p: &Path| p.display().to_string().replace(',', ",,");
+        let mut c = Command::new(QEMU);
+        c.args(["-machine", self.board.name, "-display", "none"])
+            .args(["-monitor", "none", "-icount", CLOCK])
+            .arg("-serial")
+            .arg(format!("file:{}", self.serial.display()))
             .arg("-kernel")
-            .arg(image(project, b, bin))
+            .arg(&self.image)
             .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        if self.kept.exists() {
+            let at = self.board.kept.start;
+            c.arg("-device").arg(format!(
+                "loader,file={},addr={at:#x},force-raw=on",
+                path(&self.kept)
+            ));
+        }
+        c
+    }
+
+    /// One boot, to a reset after so many instructions. Returns what the board has sent.
+    fn boot(&mut self, plugin: &Plugin, after: u64) -> Result<Vec<u8>> {
+        let mut c = self.command();
+        plugin.add_to(&mut c, &kill::End::Stop, after, None);
+        c.args(["-qmp", "stdio"])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot start {QEMU}"))?;
-        let port = qemu.stdout.take();
-        let connected = port.context("no serial port").map(lines);
-        let connected = connected.and_then(|lines| Ok((lines, connect(&socket)?)));
-        match connected {
-            Ok((lines, monitor)) => Ok(Machine {
-                qemu,
-                lines,
-                monitor,
-            }),
-            Err(e) => {
-                let _ = qemu.kill();
-                let _ = qemu.wait();
-                Err(e)
+            .stderr(Stdio::piped());
+        let qemu = c.spawn().with_context(|| format!("cannot start {QEMU}"))?;
+        let mut qemu = Running(qemu);
+        let pipes = (
+            qemu.0.stdin.take(),
+            qemu.0.stdout.take(),
+            qemu.0.stderr.take(),
+        );
+        let (Some(mut monitor), Some(answers), Some(errors)) = pipes else {
+            bail!("no pipes to {QEMU}");
+        };
+        let (answers, errors) = (lines(answers), lines(errors));
+        loop {
+            match receive(&errors)?.as_str() {
+                "stopped" => break,
+                // QEMU warns of devices that it does not have.
+                _ => continue,
             }
         }
-    }
-
-    /// Reads to the line of the next boot.
-    fn next_boot(&self, counts: &mut Counts) -> Result<()> {
-        let boots = counts.boots;
-        while counts.boots == boots {
-            counts.line(&receive(&self.lines)?)?;
+        let Range { start, end } = self.board.kept;
+        let save = serde_json::json!({
+            "execute": "memsave",
+            "arguments": { "val": start, "size": end - start, "filename": self.kept },
+        });
+        write!(monitor, "{{\"execute\":\"qmp_capabilities\"}}\n{save}\n")?;
+        let mut done = 0;
+        while done < 2 {
+            let answer: serde_json::Value = serde_json::from_str(&receive(&answers)?)?;
+            ensure!(answer.get("error").is_none(), "{QEMU}: {answer}");
+            done += u32::from(answer.get("return").is_some());
         }
-        Ok(())
+        drop(qemu);
+        Ok(std::fs::read(&self.serial)?)
     }
 
-    /// Reads to this count.
+    /// One boot to this count.
     fn run_to(&self, count: u64, counts: &mut Counts) -> Result<()> {
+        // Not what the boot before has sent.
+        std::fs::write(&self.serial, "")?;
+        let qemu = (self.command().spawn()).with_context(|| format!("cannot start {QEMU}"))?;
+        let mut qemu = Running(qemu);
+        let mut read = 0;
+        let mut began = Instant::now();
         while counts.last < count {
-            counts.line(&receive(&self.lines)?)?;
+            ensure!(
+                qemu.0.try_wait()?.is_none(),
+                "{QEMU} has left before count {count}"
+            );
+            let said = std::fs::read(&self.serial)?;
+            let new = said.get(read..).unwrap_or_default();
+            if new.is_empty() {
+                ensure!(
+                    began.elapsed() < HANG,
+                    "it hangs: it printed nothing for {} s",
+                    HANG.as_secs()
+                );
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            }
+            for byte in new {
+                if counts.last < count {
+                    counts.text(&[*byte])?;
+                }
+            }
+            read = said.len();
+            began = Instant::now();
         }
         Ok(())
     }
@@ -464,12 +577,24 @@ fn same_results(whole: &Counts, reset: &Counts) -> Result<()> {
     Ok(())
 }
 
-/// The lines of the serial port, read by a thread of their own: QEMU must never wait for a reader.
-fn lines(port: impl Read + Send + 'static) -> Receiver<String> {
+/// Cuts each segment of an image to the bytes that the file holds: QEMU would set the others to
+/// zero, and refuses other content for them. `None` if the file is damaged.
+fn leave_ram(elf: &mut [u8]) -> Option<()> {
+    let half = |elf: &[u8], at: usize| Some(u16::from_le_bytes(*elf.get(at..)?.first_chunk()?));
+    let first = u32::from_le_bytes(*elf.get(28..)?.first_chunk()?) as usize;
+    let (size, n) = (half(elf, 42)? as usize, half(elf, 44)? as usize);
+    for header in elf.get_mut(first..)?.chunks_exact_mut(size).take(n) {
+        let in_file: [u8; 4] = *header.get(16..)?.first_chunk()?;
+        header.get_mut(20..24)?.copy_from_slice(&in_file);
+    }
+    Some(())
+}
+
+/// The lines of a pipe, read by a thread of its own.
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
-        for line in BufReader::new(port).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line).trim().to_owned();
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
                 return;
             }
@@ -478,25 +603,14 @@ fn lines(port: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// The monitor, whose answers a thread throws away.
-fn connect(socket: &Path) -> Result<UnixStream> {
-    let began = Instant::now();
-    loop {
-        match UnixStream::connect(socket) {
-            Ok(monitor) => {
-                let mut answers = monitor.try_clone()?;
-                std::thread::spawn(move || std::io::copy(&mut answers, &mut std::io::sink()));
-                return Ok(monitor);
-            }
-            Err(e) if began.elapsed() > PATIENCE => return Err(e).context("QEMU's monitor"),
-            Err(_) => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
-}
-
 fn receive(lines: &Receiver<String>) -> Result<String> {
-    let hangs = || format!("it printed nothing for {} s", PATIENCE.as_secs());
-    lines.recv_timeout(PATIENCE).with_context(hangs)
+    let hangs = || {
+        format!(
+            "{QEMU} has left, or hangs: nothing for {} s",
+            HANG.as_secs()
+        )
+    };
+    lines.recv_timeout(HANG).with_context(hangs)
 }
 
 /// What the board has printed so far, and whether it keeps its promise.
@@ -510,9 +624,24 @@ struct Counts {
     cut: Option<String>,
     /// What followed each count.
     results: BTreeMap<u64, String>,
+    /// A line whose end has not been sent yet.
+    begun: Vec<u8>,
 }
 
 impl Counts {
+    /// What the serial port sends next.
+    fn text(&mut self, text: &[u8]) -> Result<()> {
+        for &byte in text {
+            if byte != b'\n' {
+                self.begun.push(byte);
+                continue;
+            }
+            let line = std::mem::take(&mut self.begun);
+            self.line(String::from_utf8_lossy(&line).trim())?;
+        }
+        Ok(())
+    }
+
     fn line(&mut self, line: &str) -> Result<()> {
         if line == "boot;" {
             self.boots += 1;
@@ -592,13 +721,40 @@ fn template(project: &Project, s: &Step) -> Result<()> {
         said.contains("test no_tick_is_lost ... ok"),
         "the template's test did not run:\n{said}"
     );
-    let mut c = cargo();
-    c.current_dir(&to)
-        .args(["build", "--release", "--features=device"])
-        .args(["--target", "thumbv7em-none-eabihf"])
-        .env("CARGO_TARGET_DIR", target_dir(project));
-    s.run(c)?;
+    let firmware = || {
+        let mut c = cargo();
+        c.current_dir(&to)
+            .args(["build", "--release", "--features=device"])
+            .args(["--target", "thumbv7em-none-eabihf"])
+            .env("CARGO_TARGET_DIR", target_dir(project));
+        c
+    };
+    s.run(firmware())?;
+    // With the data's region inside of the program, the linker must refuse it.
+    let script = to.join("memory.x");
+    let text = std::fs::read_to_string(&script)?;
+    std::fs::write(&script, overlapping(&text)?)?;
+    let linked = s.run(firmware());
+    std::fs::write(&script, text)?;
+    match linked {
+        Ok(_) => bail!("a program that reaches into NVM was linked"),
+        Err(e) if format!("{e:#}").contains(REACHES) => {}
+        Err(e) => return Err(e.context("the linker refuses it for another reason")),
+    }
     built(project, TEMPLATE)
+}
+
+/// What the linker says of a program that reaches into the data's region.
+const REACHES: &str = "the program reaches into NVM";
+
+/// The template's `memory.x` with the region NVM after the first page of the program.
+fn overlapping(memory: &str) -> Result<String> {
+    let (at, early) = ("ORIGIN = 0x000FD000", "ORIGIN = 0x00001000");
+    ensure!(
+        memory.matches(at).count() == 1,
+        "memory.x has no region at {at}"
+    );
+    Ok(memory.replace(at, early))
 }
 
 /// The manifest with the crates of this repository, not those of the registry.
@@ -616,6 +772,41 @@ fn with_paths(manifest: &str, root: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A flash driver reaches the program, too. So each linker script that reserves a part of the
+    /// chip's flash compares it with the program's end.
+    #[test]
+    fn scripts_that_reserve_flash_check_the_programs_end() {
+        let root = crate::project::root();
+        let folders = BOARDS.iter().map(package).chain([TEMPLATE.to_owned()]);
+        let mut checked = Vec::new();
+        for folder in folders {
+            let Ok(script) = std::fs::read_to_string(root.join(&folder).join("memory.x")) else {
+                continue;
+            };
+            if script.contains("__flash_base =") {
+                let end = "ASSERT(__sidata + SIZEOF(.data) <= __";
+                assert!(script.contains(end), "{folder}/memory.x");
+                checked.push(folder);
+            }
+        }
+        assert_eq!(checked.len(), 4, "{checked:?}");
+    }
+
+    #[test]
+    fn the_guide_shows_the_linker_script_of_the_template() {
+        let root = crate::project::root();
+        let text = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
+        let guide = text("docs/guide/flash.md");
+        let template = |file: &str| text(&format!("{TEMPLATE}/{file}"));
+        for (file, from) in [("memory.x", "MEMORY\n"), ("src/nvm.rs", "// Symbols of")] {
+            let all = template(file);
+            let shown = &all[all.find(from).unwrap()..];
+            assert!(guide.contains(shown), "{file} is another one in the guide");
+        }
+        let early = overlapping(&template("memory.x")).unwrap();
+        assert!(early.contains(REACHES), "{early}");
+    }
 
     fn read(lines: &[&str]) -> Result<u64> {
         let mut counts = Counts::default();

@@ -4,16 +4,17 @@
 //! - For each published crate: a new package that depends on this crate alone, with the first
 //!   example of its README as `src/main.rs`. It is built and run. Files and shell commands that
 //!   follow the example at once are tried too.
-//! - For the guide: each shell command is run in order, and each file is written as it stands
-//!   there.
+//! - For each chapter of the guide: each shell command is run in order, and each file is written as
+//!   it stands there.
 //!
 //! The packages are made in a temporary folder, outside of the workspace. Only two things differ
 //! from what a user types: a crate of this repository is added by its path, because it may not be
 //! published yet; and the lock file of the repository is the first lock file of each package.
 //!
-//! In a document a file is a code block behind a paragraph that ends with its name in backticks and
+//! In a document a file is a code block after a paragraph that ends with its name in backticks and
 //! a colon. A command that is expected to fail has a comment that begins with `# fails`.
 
+use crate::ci::Ctx;
 use crate::figures::Figures;
 use crate::project::Project;
 use crate::run::{Outcome, Step, cargo};
@@ -36,7 +37,7 @@ pub struct Args {
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
     let step = Step::alone(project.target.join("xtask/consumers.log"), "consumers");
-    let figures = check_all(&project, &step, &a.only)?;
+    let figures = try_all(&project, &step, &a.only, usize::MAX)?;
     if let Some(path) = &a.json {
         let text = serde_json::to_string_pretty(&figures.named())?;
         std::fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
@@ -46,18 +47,26 @@ pub fn run(a: Args) -> Result<()> {
     figures.judge()
 }
 
-/// The step of CI.
+/// The step `examples`: the first example of each README, and the guide's first chapter with steps.
+pub fn check_first(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    judged(try_all(&ctx.project, s, &[], 1)?)
+}
+
+/// The step `consumers`: the same with the whole guide.
 pub fn check(project: &Project, s: &Step) -> Result<Outcome> {
-    let figures = check_all(project, s, &[])?;
-    figures.judge()?;
-    Ok(figures.line().into())
+    judged(try_all(project, s, &[], usize::MAX)?)
+}
+
+fn judged(tried: Tried) -> Result<Outcome> {
+    tried.judge()?;
+    Ok(tried.line().into())
 }
 
 /// The figures, and whether anything failed.
 ///
 /// **Errors**: a document cannot be read, or a folder not made.
 pub fn figures(project: &Project, s: &Step) -> Result<(Figures, Result<()>)> {
-    let tried = check_all(project, s, &[])?;
+    let tried = try_all(project, s, &[], usize::MAX)?;
     Ok((tried.named(), tried.judge()))
 }
 
@@ -98,7 +107,8 @@ impl Tried {
     }
 }
 
-fn check_all(project: &Project, s: &Step, only: &[String]) -> Result<Tried> {
+/// What is wanted of the READMEs and of the guide, of which at most so many chapters with steps.
+fn try_all(project: &Project, s: &Step, only: &[String], most: usize) -> Result<Tried> {
     let scratch = Scratch::new(project)?;
     let mut figures = Tried::default();
     let wanted = |name: &str| only.is_empty() || only.iter().any(|n| n == name);
@@ -111,10 +121,45 @@ fn check_all(project: &Project, s: &Step, only: &[String]) -> Result<Tried> {
         }
     }
     if wanted("guide") {
-        let guide = std::fs::read_to_string(project.root.join("docs/GUIDE.md"))?;
-        walk_guide(&scratch, s, &guide, &mut figures)?;
+        let mut walked = 0;
+        for chapter in chapters(&project.root.join(GUIDE))? {
+            let before = figures.steps;
+            walk_chapter(&scratch, s, &chapter, &mut figures)?;
+            walked += usize::from(figures.steps > before);
+            if walked == most {
+                break;
+            }
+        }
+        ensure!(figures.steps > 0, "the guide has no step");
     }
     Ok(figures)
+}
+
+/// The folder of the guide, a book of mdBook.
+const GUIDE: &str = "docs/guide";
+
+/// The chapters of a book, in the order of its `SUMMARY.md`.
+///
+/// **Errors**: the summary names a file that is not there, or leaves out one that is.
+fn chapters(book: &Path) -> Result<Vec<PathBuf>> {
+    const SUMMARY: &str = "SUMMARY.md";
+    let summary = std::fs::read_to_string(book.join(SUMMARY)).context(SUMMARY)?;
+    let chapters: Vec<_> = Parser::new(&summary)
+        .filter_map(|event| match event {
+            Event::Start(Tag::Link { dest_url, .. }) => Some(book.join(&*dest_url)),
+            _ => None,
+        })
+        .collect();
+    for file in std::fs::read_dir(book)? {
+        let path = file?.path();
+        let is_chapter = path.extension().is_some_and(|e| e == "md") && !path.ends_with(SUMMARY);
+        ensure!(
+            !is_chapter || chapters.contains(&path),
+            "{SUMMARY} leaves out {}",
+            path.display()
+        );
+    }
+    Ok(chapters)
 }
 
 /// A code block, and the file that the paragraph before it names.
@@ -266,14 +311,16 @@ fn first_example(scratch: &Scratch, s: &Step, name: &str, dir: &Path) -> Result<
     Ok(())
 }
 
-/// Does what the guide says. A step that fails ends its chapter: the next one begins with
-/// `cargo new`.
-fn walk_guide(scratch: &Scratch, s: &Step, guide: &str, figures: &mut Tried) -> Result<()> {
-    let home = scratch.dir.join("guide");
+/// Does what a chapter of the guide says, in a folder of its own. A step that fails ends what
+/// belongs to the same `cargo new`.
+fn walk_chapter(scratch: &Scratch, s: &Step, chapter: &Path, figures: &mut Tried) -> Result<()> {
+    let text = std::fs::read_to_string(chapter).with_context(|| chapter.display().to_string())?;
+    let name = chapter.file_stem().unwrap_or_default();
+    let home = scratch.dir.join("guide").join(name);
     std::fs::create_dir_all(&home)?;
     let mut at = home.clone();
     let mut broken = true;
-    for block in blocks(guide) {
+    for block in blocks(&text) {
         let mut outcome = Ok(());
         match (&block.file, block.language.as_str()) {
             (None, "sh") => {
@@ -301,10 +348,10 @@ fn walk_guide(scratch: &Scratch, s: &Step, guide: &str, figures: &mut Tried) -> 
         if let Err(e) = outcome {
             broken = true;
             figures.failed_steps += 1;
-            figures.failures.push(format!("the guide: {e:#}"));
+            let name = name.display();
+            figures.failures.push(format!("{GUIDE}/{name}.md: {e:#}"));
         }
     }
-    ensure!(figures.steps > 0, "the guide has no step");
     Ok(())
 }
 
@@ -349,6 +396,13 @@ mod tests {
         let files: Vec<_> = all.iter().map(|b| b.file.as_deref()).collect();
         assert_eq!(files, [Some("src/lib.rs"), None]);
         assert_eq!(all[0].code, "fn a() {}\n");
+    }
+
+    #[test]
+    fn the_summary_names_every_chapter() {
+        let root = crate::project::root();
+        let all = chapters(&root.join(GUIDE)).unwrap();
+        assert!(all.len() > 5 && all.iter().all(|c| c.is_file()), "{all:?}");
     }
 
     #[test]

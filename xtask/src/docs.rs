@@ -8,19 +8,26 @@
 //! | messages of the compiler ([`messages`]) | documents | quotes that no test of messages pins |
 //! | names ([`replaced`]) | documents, code, comments | names that the list says are replaced |
 //! | planted bugs ([`planted`]) | crates | those that are not one condition on one line |
+//! | costs ([`costs`]) | documents | rows that do not show the figure of their key |
+//! | invariants ([`invariants`]) | crates | an index that is not that of the sources |
+//! | needs x memories ([`matrix`]) | READMEs, COMPARISON | tables that are not docs/matrix.toml's |
 //!
 //! Every document and every source is read, so that the message lists all findings, each as
 //! `file:line: what is wrong`. [`rendered`] and [`errors`] check the pages that rustdoc makes; the
 //! step `rustdoc` calls them.
 
 mod columns;
+mod costs;
 pub mod errors;
+mod invariants;
+mod matrix;
 mod messages;
 mod planted;
 pub mod rendered;
 mod replaced;
 mod source;
 
+use crate::figures::COSTS;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -161,8 +168,18 @@ pub fn check(project: &Project) -> Result<String> {
         .iter()
         .map(|f| std::fs::read_to_string(f).with_context(|| f.display().to_string()));
     let pinned = messages::Pinned::new(pinned)?;
+    let committed = crate::figures::read(&project.root.join(COSTS))?;
     let mut wrong = Vec::new();
-    let (mut links, mut paths) = (0, 0);
+    for (path, text) in generated(project)? {
+        if std::fs::read_to_string(project.root.join(&path))
+            .ok()
+            .as_deref()
+            != Some(&*text)
+        {
+            wrong.push(format!("{path}: not as its sources say: cargo xtask docs"));
+        }
+    }
+    let (mut links, mut paths, mut figures) = (0, 0, 0);
     for file in &documents {
         let text = std::fs::read_to_string(file)?;
         let d = read(&text);
@@ -209,6 +226,9 @@ pub fn check(project: &Project) -> Result<String> {
         if !GENERATED.contains(&&*shown) {
             wrong.extend(too_long(&shown, columns::in_document(&text)));
         }
+        let (compared, found) = costs::check(&text, &committed);
+        figures += compared;
+        wrong.extend(found.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
         for (line, quote) in pinned.stale(&text) {
             wrong.push(format!("{shown}:{line}: no test pins the message: {quote}"));
         }
@@ -217,6 +237,7 @@ pub fn check(project: &Project) -> Result<String> {
             wrong.extend(names.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
         }
     }
+    let index = invariants::names(&invariants::index(project)?);
     let mut sources = 0;
     for folder in SOURCES {
         let mut comments = 0;
@@ -228,6 +249,8 @@ pub fn check(project: &Project) -> Result<String> {
             let names = replaced::in_source(&replaced, &shown, &text);
             wrong.extend(names.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
             if folder == "crates" {
+                let cited = invariants::unknown(&text, &index);
+                wrong.extend(cited.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
                 let planted = planted::misplaced(&text);
                 wrong.extend(
                     planted
@@ -244,9 +267,32 @@ pub fn check(project: &Project) -> Result<String> {
         bail!("{}\n{} findings", wrong.join("\n"), wrong.len());
     }
     Ok(format!(
-        "{} documents, {links} links, {paths} paths; {sources} sources",
-        documents.len()
+        "{} documents, {links} links, {paths} paths, {figures} figures; {sources} sources, {} \
+         invariants",
+        documents.len(),
+        index.len()
     ))
+}
+
+/// Writes what is made from sources: the index of invariants, the tables of needs and memories
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// `cargo xtask docs`.
+pub fn run(_: Args) -> Result<()> {
+    let project = Project::load()?;
+    for (path, text) in generated(&project)? {
+        std::fs::write(project.root.join(&path), text).with_context(|| path.clone())?;
+        println!("{path}");
+    }
+    Ok(())
+}
+
+/// The documents that are made from sources: their paths and texts.
+fn generated(project: &Project) -> Result<Vec<(String, String)>> {
+    let mut all = vec![(invariants::INDEX.to_owned(), invariants::index(project)?)];
+    all.extend(matrix::documents(project)?);
+    Ok(all)
 }
 
 /// A file's path from the root.
@@ -356,7 +402,7 @@ mod tests {
     fn all_documents_and_sources_are_found() {
         let root = crate::project::root();
         let documents = files(&root, "md").unwrap();
-        for file in ["README.md", "docs/SPEC.md", "firmware/rig/README.md"] {
+        for file in ["README.md", "docs/guide/flash.md", "firmware/rig/README.md"] {
             assert!(documents.contains(&root.join(file)), "{file}");
         }
         assert!(

@@ -24,3 +24,49 @@ pub fn read(path: &Path) -> Result<Figures> {
         })
         .collect()
 }
+
+/// The same file from figures.
+pub fn json(figures: &Figures) -> String {
+    // A whole number without a point.
+    let number = |v: f64| -> serde_json::Value {
+        if v.fract() == 0.0 && v.abs() < 9e15 {
+            (v as i64).into()
+        } else {
+            v.into()
+        }
+    };
+    let all = figures.iter().map(|(k, v)| (k.clone(), number(*v)));
+    let map: serde_json::Map<_, _> = all.collect();
+    format!("{:#}\n", serde_json::Value::Object(map))
+}
+
+/// The committed figures.
+pub const COSTS: &str = "docs/costs.json";
+
+/// Figures from lines `key value` among others.
+pub fn printed(said: &str) -> Figures {
+    said.lines()
+        .filter_map(|l| {
+            let mut words = l.split_whitespace();
+            let (key, value) = (words.next()?, words.next()?.parse().ok()?);
+            (key.contains('.') && words.next().is_none()).then(|| (key.to_owned(), value))
+        })
+        .collect()
+}
+
+/// Whether a cost has grown by more than 2 %.
+pub fn has_grown(was: f64, now: f64) -> bool {
+    now > was * 1.02
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_lines_of_a_key_and_a_number() {
+        let f = printed("cost of a step\npmem_tx.begin.stores 0\na.b 1.5\nnot.this one two\n");
+        assert_eq!(f.len(), 2);
+        assert_eq!(f["a.b"], 1.5);
+    }
+}

@@ -30,7 +30,7 @@ pub struct Image {
 
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
-    crate::test::install_rust()?;
+    crate::install::install_rust()?;
     let step = Step::alone(project.target.join("xtask/firmware.log"), "firmware");
     for m in &MACHINES {
         if a.machine.as_ref().is_none_or(|n| m.name == n) {

@@ -22,7 +22,7 @@ pub fn package(lab: &Project, name: &str) -> Command {
 /// The lab's own checks: its formatting, clippy, its tests, and its scenarios in the rig.
 ///
 /// **Errors**: one of them fails.
-pub fn lab_tests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+pub fn check(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let lab = ctx.project.lab()?;
     let command = |args: &[&str]| {
         let mut c = lab.cargo();
@@ -39,12 +39,12 @@ pub fn lab_tests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         "warnings",
     ]))?;
     let mut c = command(&["test", "--workspace", "--no-fail-fast"]);
-    if ctx.long {
+    if ctx.all {
         c.env("POWERFAIL_SAMPLE", "all");
     }
     let n = passed(&s.run(c)?);
     ensure!(n > 0, "no test of the lab ran");
-    Ok(match machine::check_lab(&ctx.project, ctx.long, s)? {
+    Ok(match machine::check_lab(&ctx.project, ctx.all, s)? {
         Outcome::Passed(said) => format!("{n} tests; {said}").into(),
         skipped => skipped,
     })

@@ -1,7 +1,7 @@
 //! `cargo xtask`: the one entry point for people and for CI.
 //!
-//! It is a library, too: `lab/evaluation` runs programs, finds the workspace and starts the rig with
-//! it. The lab is a workspace of its own, so that no other command compiles it.
+//! It is a library, too: `lab/evaluation` runs programs, finds the workspace and starts the rig
+//! with it. The lab is a workspace of its own, so that no other command compiles it.
 
 // The suite itself would bring all crates.
 #[allow(dead_code)]
@@ -10,6 +10,8 @@ mod abi;
 pub mod adoption;
 pub mod boards;
 mod ci;
+pub mod clocks;
+pub mod commit;
 mod consumers;
 mod demo;
 mod docs;
@@ -17,17 +19,20 @@ mod evaluate;
 pub mod figures;
 mod firmware;
 mod inspect;
+mod install;
+mod kill;
 pub mod lab;
 pub mod loops;
 pub mod machine;
 pub mod msp430;
+#[cfg(test)]
+mod programs_of_tests;
 pub mod project;
 pub mod qemu;
 pub mod run;
 mod sabotage;
 pub mod shard;
 pub mod sizes;
-mod test;
 
 pub use firmware::build_for_msp430;
 
@@ -42,9 +47,10 @@ use std::process::ExitCode;
     bin_name = "cargo xtask",
     after_help = "\
 To begin:
-  cargo xtask demo                   see it work: a minute, nothing to install
-  cargo xtask ci --only fmt,clippy   a few of the checks; without --only all of them
-  cargo xtask test                   all checks, after installing what they need
+  cargo xtask demo                     see it work: a minute, nothing to install
+  cargo xtask test                     the checks that need no other tools: 20 minutes
+  cargo xtask test --only fmt,clippy   a few of them
+  cargo xtask ci                       a part of all others, which the commit chooses
 
 `cargo xtask COMMAND --help` explains a command. Logs are in target/xtask."
 )]
@@ -56,10 +62,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Args),
-    /// Installs missing targets, components and programs, then runs `ci`
-    Test(ci::Args),
+    Test(ci::TestArgs),
     Ci(ci::Args),
     Consumers(consumers::Args),
+    Docs(docs::Args),
     Evaluate(evaluate::Args),
     Firmware(firmware::Args),
     Boards(boards::Args),
@@ -103,9 +109,10 @@ fn parse() -> Cli {
 pub fn main() -> ExitCode {
     let result = match parse().command {
         Command::Demo(a) => demo::run(a),
-        Command::Test(a) => test::run(a),
+        Command::Test(a) => ci::test(a),
         Command::Ci(a) => ci::run(a),
         Command::Consumers(a) => consumers::run(a),
+        Command::Docs(a) => docs::run(a),
         Command::Evaluate(a) => evaluate::run(a),
         Command::Firmware(a) => firmware::run(a),
         Command::Boards(a) => boards::run(a),

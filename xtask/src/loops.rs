@@ -1,5 +1,6 @@
 //! How long the loop of a change is: figures that are reported, and not compared.
 
+use crate::clocks::{unseeded_choices, wall_time_limits};
 use crate::figures::Figures;
 use crate::project::Project;
 use crate::run::capture;
@@ -20,6 +21,8 @@ pub fn figures(project: &Project) -> Result<Figures> {
         ("test_programs", test_programs(project)),
         ("src_lines", src_lines(project)?),
         ("lab_lines", lab_lines(project)?),
+        ("wall_time_limits", wall_time_limits(project)?.len()),
+        ("unseeded_choices", unseeded_choices(project)?.len()),
     ];
     Ok(all.map(|(k, n)| (format!("loop.{k}"), n as f64)).into())
 }

@@ -1,6 +1,7 @@
 //! The rig: every instruction of the machine code is cut, in an emulator.
 
 use crate::abi::{ARMV6M, MACHINES, runs_on};
+use crate::ci::Ctx;
 use crate::figures::{Figures, read};
 use crate::firmware;
 use crate::project::{Project, has_program};
@@ -89,7 +90,7 @@ pub fn run(a: Args) -> Result<()> {
         );
     }
     let project = Project::load()?;
-    crate::test::install_rig()?;
+    crate::install::install_rig()?;
     let step = Step::alone(project.target.join("xtask/machine.log"), "machine");
     let mut c = command(&project, &a, true, &step)?;
     drop(step);
@@ -254,8 +255,16 @@ fn explored(project: &Project, mut a: Args, s: &Step) -> Result<(Figures, Option
     };
     let wrong = ran.err().map(|e| format!("{e:#}"));
     let wrong = wrong.or_else(|| masked_too_long(&figures));
-    let all = a.scenario.is_none() && !a.lab;
-    let wrong = wrong.or_else(|| all.then(|| too_few(&figures, a.long)).flatten());
+    let every = MACHINES.iter().chain([&ARMV6M]).map(|m| m.name);
+    let machines: Vec<_> = every
+        .filter(|m| a.machine.as_ref().is_none_or(|only| only == m))
+        .collect();
+    // A part of the work has a part of the cuts.
+    let whole = a.scenario.is_none() && !a.lab && a.shard.is_none();
+    let wrong = wrong.or_else(|| match whole {
+        true => too_few(&figures, a.long, &machines),
+        false => None,
+    });
     Ok((figures, wrong))
 }
 
@@ -273,20 +282,18 @@ pub fn costs(project: &Project, which: Which<'_>, s: &Step) -> Result<Figures> {
     read(&json)
 }
 
-/// Why this was no campaign worth the name.
-fn too_few(f: &Figures, long: bool) -> Option<String> {
+/// Why this was no campaign worth the name, on these machines.
+fn too_few(f: &Figures, long: bool, machines: &[&str]) -> Option<String> {
     let of = |m: &str, key: &str| f.get(&format!("machine.{m}.{key}")).copied().unwrap_or(0.0);
     let mut all = 0.0;
-    for m in &MACHINES {
-        let (cuts, boots) = (of(m.name, "cuts"), of(m.name, "boots"));
+    for m in MACHINES.iter().filter(|m| machines.contains(&m.name)) {
+        let (n, cuts, boots) = (m.name, of(m.name, "cuts"), of(m.name, "boots"));
         if cuts < CUTS_EACH || boots < BOOTS_EACH {
-            let n = m.name;
             return Some(format!(
                 "{n}: {cuts} cuts and {boots} boots, at least {CUTS_EACH} and {BOOTS_EACH} are required"
             ));
         }
         all += cuts;
-        let n = m.name;
         for (group, what, least) in APART_EACH.into_iter().filter(|a| runs_on(a.0, n)) {
             let cuts = f.get(&format!("{group}.{n}.cuts")).copied().unwrap_or(0.0);
             if cuts < least {
@@ -297,10 +304,14 @@ fn too_few(f: &Figures, long: bool) -> Option<String> {
         }
     }
     let cuts = f.get(V6.0).copied().unwrap_or(0.0);
-    if cuts < V6.1 {
+    if machines.contains(&ARMV6M.name) && cuts < V6.1 {
         return Some(format!("{}: {cuts}, at least {} are required", V6.0, V6.1));
     }
-    let least = if long { CUTS_LONG } else { CUTS };
+    let least = match (long, MACHINES.iter().all(|m| machines.contains(&m.name))) {
+        (true, true) => CUTS_LONG,
+        (false, true) => CUTS,
+        (_, false) => 0.0,
+    };
     (all < least).then(|| format!("{all} cuts, at least {least} are required"))
 }
 
@@ -316,8 +327,28 @@ fn masked_too_long(f: &Figures) -> Option<String> {
     })
 }
 
+/// The parts of a run that takes one: half of the scenarios and planted bugs of a machine. Those of
+/// threads and of the kernel are in both halves.
+const PARTS: [(&str, u64); 6] = [
+    ("arm", 0),
+    ("riscv", 0),
+    ("msp430", 0),
+    ("arm", 1),
+    ("riscv", 1),
+    ("msp430", 1),
+];
+
+/// The names of [`PARTS`].
+///
+/// **Errors**: none.
+pub fn items(_: &Ctx) -> Result<Vec<String>> {
+    let name = |(machine, half): (&str, u64)| format!("{machine}, half {}", half + 1);
+    Ok(PARTS.map(name).to_vec())
+}
+
 /// The step of `cargo xtask ci`.
-pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+pub fn check(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    let project = &ctx.project;
     if let Some(how) = missing() {
         return Ok(Outcome::Skipped(how));
     }
@@ -328,46 +359,81 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     if tests == 0 {
         bail!("no test of the rig ran");
     }
-    // Each run takes other scenarios, and others of the states that are too many. A failure's line
-    // repeats it alone.
-    let seed = std::time::UNIX_EPOCH.elapsed()?.as_secs();
-    let a = Args {
-        long,
-        sample: (!long).then_some(seed),
-        ..Args::default()
-    };
-    let (f, wrong) = explored(project, a, s)?;
+    if ctx.all {
+        let shard = ctx.part("machine");
+        let a = Args {
+            long: true,
+            shard: (shard.of > 1).then_some(shard),
+            ..Args::default()
+        };
+        let (figures, wrong) = explored(project, a, s)?;
+        return said(&figures, wrong, tests, &MACHINES.map(|m| m.name));
+    }
+    let (mut figures, mut wrong) = (Figures::new(), None);
+    let mut machines = Vec::new();
+    for (machine, half) in ctx.mine("machine", PARTS) {
+        let mut of = vec![machine];
+        if machine == "arm" {
+            of.push(ARMV6M.name);
+        }
+        for name in of {
+            let a = Args {
+                machine: Some(name.into()),
+                // The last bit chooses the half; the others, states where there are too many.
+                sample: Some(ctx.seed("machine") << 1 | half),
+                ..Args::default()
+            };
+            let (found, failed) = explored(project, a, s)?;
+            for (key, n) in found {
+                match &*key {
+                    "machine.planted" | "machine.caught" => *figures.entry(key).or_default() += n,
+                    _ => drop(figures.insert(key, n)),
+                }
+            }
+            wrong = wrong.or(failed);
+        }
+        machines.push(machine);
+    }
+    said(&figures, wrong, tests, &machines)
+}
+
+/// What was found on these machines.
+fn said(f: &Figures, wrong: Option<String>, tests: u64, machines: &[&str]) -> Result<Outcome> {
     if let Some(wrong) = wrong {
         bail!("{wrong}");
     }
     let sum = |key: &str| -> f64 {
-        let of = MACHINES
+        let of = machines
             .iter()
-            .map(|m| f.get(&format!("machine.{}.{key}", m.name)));
+            .map(|m| f.get(&format!("machine.{m}.{key}")));
         of.flatten().sum()
     };
     let mut traced = Vec::new();
-    for (machine, _) in QEMU {
+    for (machine, _) in QEMU.iter().filter(|q| machines.contains(&q.0)) {
         let n = f.get(&format!("machine.{machine}.qemu.instructions"));
         let n = n.with_context(|| format!("{machine}: no threads were compared with QEMU"))?;
-        traced.push(format!("{n} on {machine}"));
+        traced.push(format!(
+            "; {n} instructions of threads on {machine} as in QEMU"
+        ));
     }
     let of = |group: &str| -> f64 {
-        let each = MACHINES.map(|m| f.get(&format!("{group}.{}.cuts", m.name)));
-        each.into_iter().flatten().sum()
+        let each = machines.iter().map(|m| f.get(&format!("{group}.{m}.cuts")));
+        each.flatten().sum()
     };
     let (threads, mirrored, kernel) = (of("threads"), of("mirror"), of("rtos"));
     let devices = of("device");
     let planted = f.get("machine.planted").copied().unwrap_or(0.0);
     let caught = f.get("machine.caught").copied().unwrap_or(0.0);
     Ok(format!(
-        "{} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a pool, \
-         {mirrored} in programs over a mirror, {kernel} in threads of the kernel, {devices} in programs with devices; {caught} of \
-         {planted} planted bugs caught; {tests} tests of the rig; instructions of threads as in QEMU: {}",
+        "{}: {} cuts, {} boots of {} scenarios; {threads} of these cuts in threads that share a \
+         pool, {mirrored} in programs over a mirror, {kernel} in threads of the kernel, {devices} \
+         in programs with devices; {caught} of {planted} planted bugs caught; {tests} tests of the \
+         rig{}",
+        machines.join(", "),
         sum("cuts"),
         sum("boots"),
         sum("scenarios"),
-        traced.join(", ")
+        traced.concat()
     )
     .into())
 }
@@ -408,7 +474,7 @@ pub fn missing() -> Option<String> {
         ))
     };
     images.or_else(qemu).or_else(|| {
-        crate::test::rig_needs()
+        crate::install::rig_needs()
             .first()
             .map(|p| format!("the rig needs {p}: cargo xtask test installs it"))
     })
@@ -453,6 +519,8 @@ mod tests {
             });
             each.chain([(V6.0.to_owned(), V6.1)]).collect::<Figures>()
         };
+        let every = ["arm", "riscv", "msp430", "armv6m"];
+        let too_few = |f: &Figures, long: bool| super::too_few(f, long, &every);
         assert!(too_few(&with(CUTS_EACH - 1.0), false).is_some());
         assert!(too_few(&with(CUTS_EACH), false).is_some(), "too few in all");
         assert!(too_few(&with(CUTS), false).is_none());
@@ -461,9 +529,11 @@ mod tests {
         unmirrored.insert("mirror.riscv.cuts".into(), 29_999.0);
         let said = too_few(&unmirrored, false).unwrap_or_default();
         assert!(said.contains("riscv") && said.contains("mirror"), "{said}");
+        assert!(super::too_few(&unmirrored, false, &["arm"]).is_none());
         let mut without_v6 = with(CUTS);
         without_v6.remove(V6.0);
         assert!(too_few(&without_v6, false).is_some());
         assert!(too_few(&Figures::new(), false).is_some());
+        assert!(super::too_few(&Figures::new(), false, &["msp430"]).is_some());
     }
 }

@@ -51,8 +51,9 @@ pub fn arithmetic(project: &Project, s: &Step) -> Result<Outcome> {
     Ok(format!("{n} calls").into())
 }
 
-/// Random programs and the scenarios, instruction by instruction, against mspdebug's simulator.
-pub fn crosscheck(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+/// Random programs and the scenarios, instruction by instruction, against mspdebug's simulator. The
+/// seed chooses the programs.
+pub fn crosscheck(project: &Project, long: bool, s: &Step, seed: u64) -> Result<Outcome> {
     if !has_program("mspdebug") {
         let how = "mspdebug is not installed: cargo xtask test installs it";
         return Ok(Outcome::Skipped(how.into()));
@@ -61,6 +62,7 @@ pub fn crosscheck(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         Ok(c) => c,
         Err(why) => return Ok(Outcome::Skipped(why)),
     };
+    c.args(["--seed", &first(seed).to_string()]);
     if long {
         c.args(["--programs", "2000", "--limit", "1000000"]);
     }
@@ -88,14 +90,21 @@ pub fn emulator(project: &Project, name: &str, s: &Step) -> Result<Command> {
     Ok(Command::new(project.target.join("release").join(name)))
 }
 
-/// Whole systems: the timer's interrupt on, killed at pseudo-random instructions.
-pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+/// A seed of the emulator's programs, which add small numbers to it; 1 is their default.
+pub(crate) fn first(seed: u64) -> u64 {
+    seed % (1 << 62) + 1
+}
+
+/// Whole systems: the timer's interrupt on, killed after numbers of instructions that follow from
+/// the seed.
+pub fn kills(project: &Project, long: bool, s: &Step, seed: u64) -> Result<Outcome> {
     let mut c = match program(project, "kills", s)? {
         Ok(c) => c,
         Err(why) => return Ok(Outcome::Skipped(why)),
     };
     let each = if long { 50 * KILLS } else { KILLS };
-    c.args(["--kills", &each.to_string()]);
+    c.args(["--kills", &each.to_string()])
+        .args(["--seed", &first(seed).to_string()]);
     let said = s.run(c)?;
     let kills = figure(&said, "system.msp430.kills")?;
     let interrupts = figure(&said, "system.msp430.interrupts")?;

@@ -153,13 +153,14 @@ impl Project {
         self.published().filter(|p| !p.host_only)
     }
 
-    /// The examples whose library runs on a device, as it says in its first lines.
+    /// The examples whose library runs on a device, as it says in its first lines, and the
+    /// functions that show what docs/matrix.toml says.
     pub fn embedded_examples(&self) -> impl Iterator<Item = &Package> {
         let says = |p: &Package| std::fs::read_to_string(p.dir.join("src/lib.rs"));
         let bare = move |p: &&Package| says(p).is_ok_and(|s| s.contains("#![no_std]"));
         let examples = self.packages.iter().filter(|p| !p.published);
         examples
-            .filter(|p| p.dir.starts_with(self.root.join("examples")))
+            .filter(|p| p.dir.starts_with(self.root.join("examples")) || p.name == "matrix-probes")
             .filter(bare)
     }
 }

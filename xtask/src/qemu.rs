@@ -1,7 +1,11 @@
-//! Whole systems: the images of Cortex-M and RISC-V in QEMU, interrupts on, killed at pseudo-random
-//! times and started again.
+//! Whole systems: the images of Cortex-M and RISC-V in QEMU, interrupts on, killed after seeded
+//! numbers of instructions and started again.
 //!
 //! The non-volatile memory and the mailbox lie in a file that QEMU maps; SIGKILL is the power cut.
+//! Instructions are counted from the store by which start-up counts the boot in the mailbox. QEMU's
+//! clock is its count of instructions, too. So one seed gives the same kills and the same memories
+//! on every computer, and each run shows that with one program.
+//!
 //! A kill counts when the scenario was running: the mailbox says that a boot has begun and that the
 //! scenario has not ended.
 
@@ -9,14 +13,16 @@ use crate::abi::{
     ARM, ENDLESS, FAILED, FINISHED, Machine, PANICKED, RISCV, RUNNING, cell, runs_on, source_line,
 };
 use crate::firmware::{self, Image};
+use crate::kill::{self, Plugin, Random, Running};
 use crate::project::{Project, has_program};
 use crate::run::{Outcome, Step};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 /// Kills in running programs, of each machine; ten times as many with `--long`.
 const KILLS: u32 = 200;
@@ -58,12 +64,13 @@ const PERIOD: u16 = 2000;
 /// The file is all of the memory that QEMU puts there, and must be as long.
 const FILE: u64 = 16 << 20;
 /// [`Emulated::latest`] of programs that only use memory, and of one that uses a bus.
-const LATEST: u64 = 4000;
-const LATEST_ON_A_BUS: u64 = 80_000;
+const LATEST: u64 = 400_000;
+const LATEST_ON_A_BUS: u64 = 4_000_000;
 /// How often a program may end before it was killed often enough.
 const LIVES: u32 = 300;
-/// What a boot may take before it counts as hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Kills of the program that is run twice with one seed.
+const TWICE: u32 = 6;
+const SIGKILL: i32 = 9;
 
 /// How a machine is emulated.
 struct Emulated {
@@ -72,8 +79,7 @@ struct Emulated {
     package: &'static str,
     /// The address at which the file begins.
     file: u32,
-    /// How long after its start a program is killed at the latest, in microseconds; less if it ends
-    /// before that.
+    /// After how many instructions a program is killed at the latest; less if it ends before that.
     latest: u64,
     options: &'static [&'static str],
 }
@@ -136,7 +142,7 @@ const CHANGES: u16 = 20_000;
 const DEVICE_MISSES: u32 = 20;
 
 /// What was done on one machine.
-#[derive(Default)]
+#[derive(Default, PartialEq)]
 struct Count {
     kills: u32,
     boots: u32,
@@ -145,10 +151,12 @@ struct Count {
     noticed: u32,
     /// Kills after which the scenario's first own cell was another than before the boot.
     moved: u32,
+    /// The memories that the kills have left, as hashes, of the program that is run twice.
+    left: Vec<u64>,
 }
 
-/// The step of CI.
-pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+/// The step of CI. The seed decides where the kills fall.
+pub fn kills(project: &Project, long: bool, s: &Step, seed: u64) -> Result<Outcome> {
     for e in &EMULATED {
         if !has_program(e.program) {
             return Ok(Outcome::Skipped(format!(
@@ -159,6 +167,9 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         if let Some(how) = firmware::missing(e.machine) {
             return Ok(Outcome::Skipped(format!("{} needs: {how}", e.machine.name)));
         }
+        if let Some(why) = Plugin::missing(e.program) {
+            return Ok(Outcome::Skipped(why));
+        }
     }
     let wanted = if long { 10 * KILLS } else { KILLS };
     let mut images = Vec::new();
@@ -166,10 +177,20 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         images.push(firmware::build(project, e.machine, s)?);
     }
     let suite = &listed(project, s)?;
+    let plugin = &Plugin::build(project, EMULATED[0].program, s)?;
     s.says("whole systems in QEMU, killed and started again");
     let done: Vec<Result<Count>> = std::thread::scope(|scope| {
         let all: Vec<_> = (EMULATED.iter().zip(&images))
-            .map(|(e, images)| scope.spawn(move || campaign(project, e, images, suite, wanted)))
+            .map(|(e, images)| {
+                let systems = Systems {
+                    project,
+                    plugin,
+                    e,
+                    images,
+                    suite,
+                };
+                scope.spawn(move || campaign(&systems, wanted, seed))
+            })
             .collect();
         let join = |t: std::thread::ScopedJoinHandle<'_, Result<Count>>| {
             t.join()
@@ -177,7 +198,7 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
         };
         all.into_iter().map(join).collect()
     });
-    let (device, failed) = kills_of_a_device(project, wanted, s)?;
+    let (device, failed) = device_kills(project, wanted, s, seed)?;
     if let Some(failure) = failed.first() {
         bail!("tmp105: {failure}");
     }
@@ -211,6 +232,10 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
 /// **Errors**: something cannot be built or started, or a driver that is not restored is not
 /// noticed.
 pub fn kills_of_a_device(project: &Project, wanted: u32, s: &Step) -> Result<(u32, Vec<String>)> {
+    device_kills(project, wanted, s, kill::SEED)
+}
+
+fn device_kills(project: &Project, wanted: u32, s: &Step, seed: u64) -> Result<(u32, Vec<String>)> {
     if !has_program(TMP105.program) {
         bail!(
             "{} is not installed (package {})",
@@ -219,7 +244,9 @@ pub fn kills_of_a_device(project: &Project, wanted: u32, s: &Step) -> Result<(u3
         );
     }
     let image = firmware::build_tmp105(project, s)?;
+    let plugin = Plugin::build(project, TMP105.program, s)?;
     let system = |argument| System {
+        plugin: &plugin,
         e: &TMP105,
         image: &image,
         number: 0,
@@ -227,7 +254,7 @@ pub fn kills_of_a_device(project: &Project, wanted: u32, s: &Step) -> Result<(u3
         rounds: CHANGES,
         path: project.target.join("xtask/qemu-tmp105.bin"),
     };
-    let mut random = Random(0xA076_1D64_78BD_642F);
+    let mut random = Random::new(seed, 0xA076_1D64_78BD_642F);
     let mut count = Count::default();
     let failed = system(0).run(wanted, &mut random, &mut count)?;
     if count.moved < wanted / 3 && failed.is_none() {
@@ -262,13 +289,15 @@ pub fn kills_of(
         }
         let images = firmware::build(project, e.machine, s)?;
         let suite = listed(project, s)?;
+        let plugin = Plugin::build(project, e.program, s)?;
         let systems = Systems {
             project,
+            plugin: &plugin,
             e,
             images: &images,
             suite: &suite,
         };
-        let mut random = Random(u64::from(e.file) ^ 0xD1B5_4A32_D192_ED03);
+        let mut random = Random::new(kill::SEED, u64::from(e.file) ^ 0xD1B5_4A32_D192_ED03);
         for (group, name) in scenarios {
             let whole = || format!("{}/{group}/{name}", e.machine.name);
             let mut count = Count::default();
@@ -327,24 +356,14 @@ fn listed(project: &Project, s: &Step) -> Result<Vec<Listed>> {
     Ok(said.lines().filter_map(listed).collect())
 }
 
-fn campaign(
-    project: &Project,
-    e: &Emulated,
-    images: &[Image],
-    suite: &[Listed],
-    wanted: u32,
-) -> Result<Count> {
+fn campaign(systems: &Systems<'_>, wanted: u32, seed: u64) -> Result<Count> {
+    let Systems { e, suite, .. } = *systems;
     let mut count = Count::default();
-    let mut random = Random(u64::from(e.file) ^ 0x9E37_79B9_7F4A_7C15);
+    let mut random = Random::new(seed, u64::from(e.file) ^ 0x9E37_79B9_7F4A_7C15);
+    twice(systems, &random)?;
     let mut long = LONG.to_vec();
     long.retain(|(group, _)| runs_on(group, e.machine.name));
     let each = wanted.div_ceil(long.len() as u32);
-    let systems = Systems {
-        project,
-        e,
-        images,
-        suite,
-    };
     let path = systems.path();
     for (group, name) in long {
         let whole = || format!("{}/{group}/{name}", e.machine.name);
@@ -356,8 +375,8 @@ fn campaign(
             bail!("{}: {failure}; its memory is {}", whole(), path.display());
         }
     }
-    // Kills that find nothing prove nothing. These programs do not end: however late a kill comes
-    // on a busy host, it meets one that runs.
+    // Kills that find nothing prove nothing. These programs do not end: each kill meets one that
+    // runs.
     let bugs = suite.iter().filter(|l| l.kind == "bug");
     for b in bugs.filter(|b| NOTICED.contains(&b.number)) {
         // Without the bug, and with it.
@@ -381,9 +400,36 @@ fn campaign(
     Ok(count)
 }
 
+/// One program is killed twice in the same way: the counts, and the memory after each kill, are the
+/// same.
+fn twice(systems: &Systems<'_>, random: &Random) -> Result<()> {
+    let (group, name) = LONG[0];
+    let run = || {
+        let mut count = Count::default();
+        let system = systems.system(group, name, 0, ROUNDS)?;
+        let found = system.run(TWICE, &mut random.clone(), &mut count)?;
+        anyhow::Ok((count, found))
+    };
+    let (first, second) = (run()?, run()?);
+    let kept = first.0.left.len();
+    if first != second || kept < TWICE as usize {
+        bail!(
+            "{}: {group}/{name} killed twice with one seed: {} and {} kills, {} and {} boots, and \
+             other memories",
+            systems.e.machine.name,
+            first.0.kills,
+            second.0.kills,
+            first.0.boots,
+            second.0.boots
+        );
+    }
+    Ok(())
+}
+
 /// The images of a machine, and the scenarios in them.
 struct Systems<'a> {
     project: &'a Project,
+    plugin: &'a Plugin,
     e: &'a Emulated,
     images: &'a [Image],
     suite: &'a [Listed],
@@ -404,6 +450,7 @@ impl<'a> Systems<'a> {
         let listed = all.next();
         let listed = listed.with_context(|| format!("no scenario {group}/{name}"))?;
         Ok(System {
+            plugin: self.plugin,
             e: self.e,
             image,
             number: listed.number,
@@ -416,6 +463,7 @@ impl<'a> Systems<'a> {
 
 /// One scenario on one machine.
 struct System<'a> {
+    plugin: &'a Plugin,
     e: &'a Emulated,
     image: &'a Image,
     number: u16,
@@ -437,7 +485,7 @@ impl System<'_> {
                 if last && self.rounds == ENDLESS {
                     return Ok(None);
                 }
-                let after = (!last).then(|| Duration::from_micros(random.next() % latest));
+                let after = (!last).then(|| random.next() % latest);
                 match self.boot(&file, after, random, count)? {
                     End::Killed => killed += 1,
                     End::Finished => break,
@@ -485,11 +533,11 @@ impl System<'_> {
         Ok(u16::from_le_bytes(b))
     }
 
-    /// One boot, to a kill so long `after` its start or to the end.
+    /// One boot, to a kill `after` so many instructions or to the end.
     fn boot(
         &self,
         file: &File,
-        after: Option<Duration>,
+        after: Option<u64>,
         random: &mut Random,
         count: &mut Count,
     ) -> Result<End> {
@@ -502,47 +550,36 @@ impl System<'_> {
         // The status is of the boot before until start-up has counted this one.
         let before = self.read_cell(file, cell::BOOTS)?;
         let progress = self.read_cell(file, cell::OWN)?;
-        let mut running = Running(self.start()?);
-        let began = Instant::now();
-        let started =
-            |file: &File| Ok::<_, anyhow::Error>(self.read_cell(file, cell::BOOTS)? != before);
-        let mut kill_at = None;
-        loop {
-            let over = running.0.try_wait()?;
-            if let Some(status) = over {
-                count.boots += 1;
-                if let Some(what) = self.failure(file)? {
-                    return Ok(End::Failed(what));
-                }
-                if !started(file)? || self.read_cell(file, cell::STATUS)? != FINISHED {
-                    bail!("QEMU has left before the end: {status}");
-                }
-                return Ok(End::Finished);
-            }
-            if let (Some(after), None) = (after, kill_at)
-                && started(file)?
-            {
-                kill_at = Some(Instant::now() + after);
-            }
-            if kill_at.is_some_and(|at| Instant::now() >= at) {
-                running.0.kill()?;
-                running.0.wait()?;
-                count.boots += 1;
-                if let Some(what) = self.failure(file)? {
-                    return Ok(End::Failed(what));
-                }
-                if self.read_cell(file, cell::STATUS)? == RUNNING {
-                    count.kills += 1;
-                    count.moved += u32::from(self.read_cell(file, cell::OWN)? != progress);
-                    return Ok(End::Killed);
-                }
-                return Ok(End::Finished);
-            }
-            if began.elapsed() > PATIENCE {
-                bail!("no end after {} seconds", PATIENCE.as_secs());
-            }
-            std::thread::sleep(Duration::from_micros(50));
+        let status = self.start(after)?.ended()?;
+        count.boots += 1;
+        if let Some(what) = self.failure(file)? {
+            return Ok(End::Failed(what));
         }
+        let started = self.read_cell(file, cell::BOOTS)? != before;
+        let killed = status.signal() == Some(SIGKILL) && after.is_some();
+        match self.read_cell(file, cell::STATUS)? {
+            RUNNING if killed && started => {
+                count.kills += 1;
+                count.moved += u32::from(self.read_cell(file, cell::OWN)? != progress);
+                count.left.push(self.memory(file)?);
+                Ok(End::Killed)
+            }
+            // Also when the kill came between the scenario's end and QEMU's.
+            FINISHED if started => Ok(End::Finished),
+            state => bail!("QEMU has left before the end: {status}, state {state}"),
+        }
+    }
+
+    /// What is in the non-volatile memory and the mailbox, as a hash.
+    fn memory(&self, file: &File) -> Result<u64> {
+        let m = self.e.machine;
+        let mut hash = DefaultHasher::new();
+        for (from, len) in [(m.nvm, m.nvm_len), (m.mailbox, 64)] {
+            let mut bytes = vec![0; len as usize];
+            file.read_exact_at(&mut bytes, u64::from(from - self.e.file))?;
+            hash.write(&bytes);
+        }
+        Ok(hash.finish())
     }
 
     /// The check of the scenario that has failed.
@@ -561,13 +598,17 @@ impl System<'_> {
         }))
     }
 
-    fn start(&self) -> Result<Child> {
+    fn start(&self, kill_after: Option<u64>) -> Result<Running> {
         let object = format!(
             "memory-backend-file,id=nvm,mem-path={},size=16M,share=on",
             self.path.display()
         );
-        Command::new(self.e.program)
-            .args(self.e.options)
+        let mut qemu = Command::new(self.e.program);
+        if let Some(after) = kill_after {
+            let boots = Some((self.path.as_path(), self.mailbox(cell::BOOTS)));
+            (self.plugin).add_to(&mut qemu, &kill::End::Kill, after, boots);
+        }
+        qemu.args(self.e.options)
             .args(["-object", &object])
             .args(["-display", "none", "-monitor", "none", "-serial", "none"])
             .args(["-icount", "shift=0,sleep=off", "-kernel"])
@@ -576,6 +617,7 @@ impl System<'_> {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
+            .map(Running)
             .with_context(|| format!("cannot start {}", self.e.program))
     }
 }
@@ -588,24 +630,4 @@ enum End {
     Finished,
     /// A check has failed.
     Failed(String),
-}
-
-/// A running emulator. It is killed when this is dropped.
-struct Running(Child);
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The same numbers in every run (xorshift).
-struct Random(u64);
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
 }

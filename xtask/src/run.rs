@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -100,8 +100,6 @@ pub fn bar(len: u64, template: &str) -> ProgressBar {
 pub struct Step {
     log: PathBuf,
     bar: ProgressBar,
-    /// After this time no command is started, and the running one is stopped.
-    pub deadline: Option<Instant>,
 }
 
 impl Step {
@@ -109,11 +107,7 @@ impl Step {
     pub fn alone(log: PathBuf, name: &str) -> Self {
         let bar = bar(0, "{spinner} {prefix}  {elapsed}  {wide_msg}");
         bar.set_prefix(name.to_owned());
-        Step {
-            log,
-            bar,
-            deadline: None,
-        }
+        Step { log, bar }
     }
 
     /// Where the output of the last command is.
@@ -123,7 +117,7 @@ impl Step {
 
     /// Runs a command with its output in the log.
     ///
-    /// **Errors**: it fails, or passes the deadline; the message ends with the end of its output.
+    /// **Errors**: it fails; the message ends with the end of its output.
     pub fn run(&self, c: Command) -> Result<String> {
         self.run_to(&self.log, c)
     }
@@ -173,26 +167,18 @@ impl Step {
         c.stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file);
-        let status = match self.deadline {
-            None => Some(
-                c.status()
-                    .with_context(|| format!("cannot start {shown}"))?,
-            ),
-            Some(at) => until(&mut c, at).with_context(|| format!("cannot start {shown}"))?,
-        };
+        let status = c
+            .status()
+            .with_context(|| format!("cannot start {shown}"))?;
         let said = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
-        match status {
-            Some(s) if s.success() => Ok(said),
-            Some(s) => bail!(
-                "{shown}\n{}\n({s})\n{}",
-                tail(&said, 120),
-                complaints(&said).join("\n")
-            ),
-            None => bail!(
-                "{shown}\n{}\n(stopped: the time given to this part is over)",
-                tail(&said, 40)
-            ),
+        if status.success() {
+            return Ok(said);
         }
+        bail!(
+            "{shown}\n{}\n({status})\n{}",
+            tail(&said, LAST),
+            complaints(&said).join("\n")
+        )
     }
 
     /// Says what is being done.
@@ -207,23 +193,8 @@ impl Drop for Step {
     }
 }
 
-/// Waits for the command until `at`, then kills it and its children. `None` if it was killed.
-fn until(c: &mut Command, at: Instant) -> Result<Option<ExitStatus>> {
-    use std::os::unix::process::CommandExt;
-    let mut child = c.process_group(0).spawn()?;
-    loop {
-        if let Some(s) = child.try_wait()? {
-            return Ok(Some(s));
-        }
-        if Instant::now() >= at {
-            let group = format!("-{}", child.id());
-            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
+/// So many lines of what a failed command printed are shown.
+const LAST: usize = 40;
 
 /// The last `n` lines.
 pub fn tail(s: &str, n: usize) -> String {
@@ -291,107 +262,75 @@ impl<S: Into<String>> From<S> for Outcome {
 pub struct Task<'a> {
     /// Its name for `--only` and in the table.
     pub name: &'static str,
-    budget: Option<Duration>,
-    does: Work<'a>,
-}
-
-type Work<'a> = Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>;
-
-impl Task<'_> {
-    /// It is stopped after this time, and has then failed.
-    pub fn within(mut self, budget: Option<Duration>) -> Self {
-        self.budget = budget;
-        self
-    }
-}
-
-/// A step for [`Run::two_at_a_time`].
-pub fn task<'a, O: Into<Outcome>>(
-    name: &'static str,
-    f: impl FnOnce(&Step) -> Result<O> + Send + 'a,
-) -> Task<'a> {
-    Task {
-        name,
-        budget: None,
-        does: Box::new(|s| f(s).map(Into::into)),
-    }
+    /// The command that repeats it alone.
+    pub repeat: String,
+    /// What it does.
+    pub does: Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>,
 }
 
 /// The steps of a run and their ends.
 pub struct Run {
     logs: PathBuf,
-    only: Vec<String>,
     bars: MultiProgress,
     steps: Vec<(String, End)>,
     start: Instant,
 }
 
 impl Run {
-    /// `only`: the names of the steps wanted; all when empty.
-    pub fn new(logs: PathBuf, only: Vec<String>) -> Self {
+    /// A run with its logs in this folder.
+    pub fn new(logs: PathBuf) -> Self {
         Run {
             logs,
-            only,
             bars: MultiProgress::new(),
             steps: Vec::new(),
             start: Instant::now(),
         }
     }
 
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|o| o == name)
-    }
-
     /// Runs the steps, two at a time: one worker takes them from the front, the other one from the
-    /// back.
-    /// So those at the front do not wait for the folders in which those at the back build. A failed
-    /// step is reported at once, and the run goes on.
-    pub fn two_at_a_time<'a>(&mut self, tasks: Vec<Task<'a>>) {
-        let wanted = tasks.into_iter().filter(|t| self.wants(t.name));
-        let waiting = Mutex::new(wanted.collect::<VecDeque<_>>());
+    /// back. The steps at the front share one folder of builds; those at the back have others, for
+    /// which they do not wait. A failed step is reported at once, and the run goes on.
+    pub fn two_at_a_time(&mut self, tasks: Vec<Task<'_>>) {
+        let waiting = Mutex::new(VecDeque::from(tasks));
         let ended = Mutex::new(Vec::new());
-        let worker = |take: fn(&mut VecDeque<Task<'a>>) -> Option<Task<'a>>| {
+        let worker = |from_the_front: bool| {
             loop {
-                let next = take(&mut waiting.lock().expect("no step panics with it"));
-                let Some(Task { name, budget, does }) = next else {
-                    return;
+                let next = {
+                    let mut waiting = waiting.lock().expect("no step panics with it");
+                    match from_the_front {
+                        true => waiting.pop_front(),
+                        false => waiting.pop_back(),
+                    }
                 };
-                let end = self.one(name, budget, does);
+                let Some(task) = next else { return };
+                let name = task.name.to_owned();
+                let end = self.one(task);
                 let mut ended = ended.lock().expect("no step panics with it");
-                ended.push((name.to_owned(), end));
+                ended.push((name, end));
             }
         };
         std::thread::scope(|s| {
-            s.spawn(|| worker(VecDeque::pop_front));
-            s.spawn(|| worker(VecDeque::pop_back));
+            s.spawn(|| worker(true));
+            s.spawn(|| worker(false));
         });
         let ended = ended.into_inner().expect("no step panics with it");
         self.steps.extend(ended);
     }
 
-    fn one<O: Into<Outcome>>(
-        &self,
-        name: &str,
-        budget: Option<Duration>,
-        f: impl FnOnce(&Step) -> Result<O>,
-    ) -> End {
-        let mut step = Step::alone(
-            self.logs
-                .join(format!("{}.log", name.replace([' ', '/'], "-"))),
-            name,
-        );
+    fn one(&self, task: Task<'_>) -> End {
+        let Task { name, repeat, does } = task;
+        let mut step = Step::alone(self.logs.join(format!("{name}.log")), name);
         step.bar = self.bars.add(step.bar.clone());
         let start = Instant::now();
-        step.deadline = budget.map(|b| start + b);
-        let result = f(&step).map(Into::into);
+        let result = does(&step);
         drop(step);
         let seconds = start.elapsed().as_secs_f64();
         let (word, remark, end) = match result {
             Ok(Outcome::Passed(r)) => ("ok", r, End::Passed),
             Ok(Outcome::Skipped(r)) => ("SKIPPED", r.clone(), End::Skipped(r)),
             Err(e) => {
-                let why = format!("{e:#}");
-                let end = tail(&why, COMPLAINTS + 1);
+                let why = format!("{e:#}\n\nrepeat it alone: {repeat}");
+                let end = tail(&why, COMPLAINTS + 3);
                 ("FAILED", format!("\n{why}\n"), End::Failed(end))
             }
         };

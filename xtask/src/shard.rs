@@ -1,4 +1,4 @@
-//! `--shard i/n`: a long campaign on several machines.
+//! A part of N: of a step's items, or of a long campaign on several machines.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +13,9 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// One part that is everything.
+    pub const WHOLE: Shard = Shard { part: 1, of: 1 };
+
     /// Whether the thing of this number, from 0, is in this part.
     pub fn takes(self, number: usize) -> bool {
         number % self.of as usize == self.part as usize - 1

@@ -5,6 +5,7 @@ mod elf;
 mod own;
 mod stack;
 
+use crate::figures::Figures;
 use crate::project::{BARE, Project, has_sources, has_target, linker, nightly};
 use crate::run::{Outcome, Step, capture, cargo, cargo_nightly};
 use anyhow::{Context, Result, bail};
@@ -23,7 +24,8 @@ pub struct Args {
     #[arg(long)]
     check: bool,
     /// Where to write `<package>.<target>.code`, `.code_own`, `.rodata`, `.ram`, `.nvm` and, where
-    /// it is known, `.stack`, as one flat JSON object
+    /// it is known, `.stack`, as one flat JSON object; those of other programs as
+    /// `probe.<program>.<target>.code`, …
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
 }
@@ -32,6 +34,9 @@ const DOC: &str = "lab/SIZES.md";
 
 /// The 16-bit target. It needs a nightly toolchain.
 const MSP430: &str = "msp430-none-elf";
+
+/// A Cortex-M4.
+const CORTEX_M4: &str = "thumbv7em-none-eabihf";
 
 /// How the names of whole programs begin, which are no part of the table.
 const PROGRAM: &str = "program_";
@@ -44,18 +49,22 @@ struct Measured {
     table: Table,
     /// Bytes of a medium of 4 KiB that a crate keeps for itself, by package and size of the atomic
     /// unit.
-    overhead: BTreeMap<(String, String), u64>,
+    overhead: Overhead,
     packages: Vec<String>,
 }
 
 /// `cargo xtask sizes`.
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
-    crate::test::install_rust()?;
+    crate::install::install_rust()?;
     let step = Step::alone(project.target.join("xtask/sizes.log"), "sizes");
     let all = measure(&project, &step)?;
     if let Some(path) = a.json {
-        std::fs::write(&path, json(&all)?).with_context(|| path.display().to_string())?;
+        std::fs::write(
+            &path,
+            crate::figures::json(&figures(&all.table, &all.overhead, &all.packages)),
+        )
+        .with_context(|| path.display().to_string())?;
     }
     let committed = project.root.join(DOC);
     if a.check {
@@ -129,49 +138,10 @@ fn measure(project: &Project, step: &Step) -> Result<Measured> {
     if let Some(how) = missing() {
         bail!(how);
     }
-    let probes = project
-        .package("size-probes")
-        .context("no package size-probes")?;
-    let names = || {
-        let bins = probes.targets.iter().filter(|t| t.1 == "bin");
-        let names = bins.map(|t| t.0.as_str());
-        names.filter(|n| !matches!(*n, "empty" | "overhead") && !n.starts_with(PROGRAM))
-    };
     let packages: Vec<_> = project.published().map(|p| p.name.clone()).collect();
     let mut table = Table::new();
-    let mut heavy = Vec::new();
     for target in BARE.into_iter().chain([MSP430]) {
-        let narrow = target == MSP430;
-        let mut c = if narrow { cargo_nightly() } else { cargo() };
-        c.current_dir(&project.root)
-            .args(["build", "-p", "size-probes", "--profile", "size"])
-            .args(["--bins", "--target", target]);
-        if narrow {
-            let ld = linker("nightly").context("no linker")?;
-            c.arg("-Zbuild-std=core")
-                .env("CARGO_TARGET_MSP430_NONE_ELF_LINKER", ld);
-        }
-        step.run(c)?;
-        let one = |name: &str| {
-            let path = project.target.join(target).join("size").join(name);
-            std::fs::read(&path).with_context(|| path.display().to_string())
-        };
-        let empty = elf::size(&one("empty")?)?;
-        for name in names() {
-            let program = one(name)?;
-            let minimal = packages.iter().any(|p| p.replace('-', "_") == name);
-            if minimal && let Some(symbol) = elf::heavy(&program)? {
-                heavy.push(format!("{name} on {target} holds {symbol}"));
-            }
-            let key = (name.to_owned(), target.to_owned());
-            table.insert(key, elf::size(&program)?.less(empty));
-        }
-    }
-    if !heavy.is_empty() {
-        bail!(
-            "a minimal program neither panics nor formats\n{}",
-            heavy.join("\n")
-        );
+        table.extend(measure_on(project, target, &packages, step)?);
     }
     let mut c = cargo();
     c.current_dir(&project.root)
@@ -188,6 +158,61 @@ fn measure(project: &Project, step: &Step) -> Result<Measured> {
         overhead,
         packages,
     })
+}
+
+/// Every probe on one target, less the empty program.
+///
+/// **Errors**: as [`measure`].
+fn measure_on(project: &Project, target: &str, packages: &[String], step: &Step) -> Result<Table> {
+    let probes = project
+        .package("size-probes")
+        .context("no package size-probes")?;
+    let bins = probes.targets.iter().filter(|t| t.1 == "bin");
+    let names = bins.map(|t| t.0.as_str());
+    let names = names.filter(|n| !matches!(*n, "empty" | "overhead") && !n.starts_with(PROGRAM));
+    let narrow = target == MSP430;
+    let mut c = if narrow { cargo_nightly() } else { cargo() };
+    c.current_dir(&project.root)
+        .args(["build", "-p", "size-probes", "--profile", "size"])
+        .args(["--bins", "--target", target]);
+    if narrow {
+        let ld = linker("nightly").context("no linker")?;
+        c.arg("-Zbuild-std=core")
+            .env("CARGO_TARGET_MSP430_NONE_ELF_LINKER", ld);
+    }
+    step.run(c)?;
+    let one = |name: &str| {
+        let path = project.target.join(target).join("size").join(name);
+        std::fs::read(&path).with_context(|| path.display().to_string())
+    };
+    let empty = elf::size(&one("empty")?)?;
+    let mut table = Table::new();
+    let mut heavy = Vec::new();
+    for name in names {
+        let program = one(name)?;
+        let minimal = packages.iter().any(|p| p.replace('-', "_") == name);
+        if minimal && let Some(symbol) = elf::heavy(&program)? {
+            heavy.push(format!("{name} on {target} holds {symbol}"));
+        }
+        let key = (name.to_owned(), target.to_owned());
+        table.insert(key, elf::size(&program)?.less(empty));
+    }
+    if !heavy.is_empty() {
+        bail!(
+            "a minimal program neither panics nor formats\n{}",
+            heavy.join("\n")
+        );
+    }
+    Ok(table)
+}
+
+/// The figures of the probes on a Cortex-M4.
+///
+/// **Errors**: as `cargo xtask sizes`.
+pub fn on_cortex_m4(project: &Project, step: &Step) -> Result<Figures> {
+    let packages: Vec<_> = project.published().map(|p| p.name.clone()).collect();
+    let table = measure_on(project, CORTEX_M4, &packages, step)?;
+    Ok(figures(&table, &BTreeMap::new(), &packages))
 }
 
 /// Bytes of code that the source of `nv-rtos` makes in a program with two threads and an object of
@@ -207,28 +232,28 @@ pub fn program_code(project: &Project, name: &str, step: &Step) -> Result<u64> {
 
 /// Builds a probe for `thumbv7em`, with `opt-level = "s"`. Where it is.
 fn cortex_m4(project: &Project, name: &str, step: &Step) -> Result<PathBuf> {
-    const TARGET: &str = "thumbv7em-none-eabihf";
     let mut c = cargo();
     c.current_dir(&project.root)
         .args(["build", "-p", "size-probes", "--bin", name])
         .args(["--profile", "size", "--config", "profile.size.debug=1"])
-        .args(["--target", TARGET]);
+        .args(["--target", CORTEX_M4]);
     step.run(c)?;
-    Ok(project.target.join(TARGET).join("size").join(name))
+    Ok(project.target.join(CORTEX_M4).join("size").join(name))
 }
 
-/// The figures of the minimal programs: those that are named like a package.
-fn json(all: &Measured) -> Result<String> {
-    let mut out = serde_json::Map::new();
-    for ((name, target), size) in &all.table {
-        let Some(p) = all.packages.iter().find(|p| p.replace('-', "_") == *name) else {
-            continue;
-        };
+/// Bytes of a medium that a crate keeps for itself, by package and size of the atomic unit.
+type Overhead = BTreeMap<(String, String), u64>;
+
+/// The figures of the minimal programs, which are named like a package, by its name; of the other
+/// probes by `probe.` and theirs.
+fn figures(table: &Table, overhead: &Overhead, packages: &[String]) -> Figures {
+    let mut out = Figures::new();
+    for ((name, target), size) in table {
+        let package = packages.iter().find(|p| p.replace('-', "_") == *name);
+        let p = package.map_or_else(|| format!("probe.{name}"), String::clone);
         let short = target.split('-').next().unwrap_or_default();
         let short = short.strip_suffix("eabihf").unwrap_or(short);
-        let mut put = |what: &str, v: u64| {
-            out.insert(format!("{p}.{short}.{what}"), v.into());
-        };
+        let mut put = |what: &str, v: u64| out.insert(format!("{p}.{short}.{what}"), v as f64);
         put("code", size.code);
         put("code_own", size.own);
         put("rodata", size.constants);
@@ -237,11 +262,11 @@ fn json(all: &Measured) -> Result<String> {
             put("stack", v);
         }
         let unit = if target == MSP430 { "2" } else { "4" };
-        if let Some(v) = all.overhead.get(&(p.clone(), unit.into())) {
+        if let Some(v) = overhead.get(&(p.clone(), unit.into())) {
             put("nvm", *v);
         }
     }
-    Ok(serde_json::to_string_pretty(&out)? + "\n")
+    out
 }
 
 fn render(all: &Measured) -> String {
@@ -340,9 +365,12 @@ mod tests {
 
     #[test]
     fn figures_have_the_names_of_packages() {
-        let v: serde_json::Value = serde_json::from_str(&json(&all(12)).unwrap()).unwrap();
-        assert_eq!(v["pmem-tx.thumbv7em.code"], 12);
-        assert_eq!(v["pmem-tx.thumbv7em.nvm"], 7);
-        assert_eq!(v["pmem-tx.thumbv7em.stack"], 3);
+        let all = all(12);
+        let v = figures(&all.table, &all.overhead, &all.packages);
+        assert_eq!(v["pmem-tx.thumbv7em.code"], 12.0);
+        assert_eq!(v["pmem-tx.thumbv7em.nvm"], 7.0);
+        assert_eq!(v["pmem-tx.thumbv7em.stack"], 3.0);
+        let v = figures(&all.table, &all.overhead, &[]);
+        assert_eq!(v["probe.pmem_tx.thumbv7em.code"], 12.0);
     }
 }

@@ -16,6 +16,24 @@ use nvmem::planted;
 /// older one the newest. One slot is always being written, and on flash one more may hold a copy.
 /// So at least `N - 2` checkpoints are kept on flash, wherever the power is cut, and `N - 1` on
 /// other media.
+///
+/// ```
+/// use checkpoint::{Archive, Landmarks, Memory, Split};
+/// use checkpoint::nvmem::ram::RamFram;
+///
+/// # let mut fram = RamFram::<4096>::filled(0);
+/// # let (mut statics, mut heap, mut stack) = ([0u8; 64], [0u8; 256], [0u8; 64]);
+/// # let mut memory = Memory::new(&mut statics, &mut heap, &mut stack);
+/// let mut archive = Archive::<_, _, _, 8>::open(&mut fram, 0..4096, 0x2024_0001, Split, Landmarks(2))?;
+/// for round in 0..100 {
+///     archive.checkpoint(round, &memory, 0)?; // name, memory, context
+/// }
+/// let kept = archive.list()?;                 // newest first
+/// let old = kept.iter().flatten().find(|e| e.name < 90).expect("a landmark");
+/// archive.roll_back(old.sequence, &memory)?;  // a copy of it is the newest now, whatever is cut
+/// assert_eq!(archive.restore(&mut memory)?.name, old.name);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Archive<D, M, P, const N: usize> {
     images: Images<D, N>,
@@ -202,6 +220,9 @@ unsafe impl<D: Medium, M: Mode, P: Retention, const N: usize> Store for Archive<
     }
 }
 
+// INVARIANT "What is rolled back to stays": a copy overwrites neither its source nor the image that
+// counts.
+// Noticed by: tests/suite/crash/archive.rs; planted `copy-over-itself`, `newest-deleted`.
 /// The slot for the next image: one without a valid image, or else the policy's victim.
 fn pick_target<D: Medium, P: Retention, const N: usize>(
     images: &Images<D, N>,
@@ -279,6 +300,10 @@ impl Retention for Every {
 }
 
 impl Retention for Landmarks {
+    // INVARIANT "Landmarks stay near": of two neighbours the older one is at most β times as old. A
+    // checkpoint is replaced only if its neighbours fulfil that without it, and their ratio falls
+    // as both age.
+    // Noticed by: `landmarks` in tests/suite/retention.rs; planted `landmarks-lost`.
     /// The oldest checkpoint that its neighbours can do without; if all are needed, the oldest.
     fn victim(&self, ages: &[Option<u32>]) -> usize {
         let factor = u64::from(self.0.max(2));

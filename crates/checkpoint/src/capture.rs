@@ -144,6 +144,10 @@ pub struct Checkpointer<S: Store, const STACK: usize = 2048> {
     state: State<S>,
 }
 
+// INVARIANT "Nothing under its feet": a restore does not write to memory that it runs on, and no
+// reference covers the private stack while it is used. The stack lies beside the `State` that the
+// callbacks refer to, and `Error::InsideSegments` refuses a `Checkpointer` in a segment.
+// Noticed by: planted in the rig: the image is loaded on the program's own stack.
 /// Code on the private stack refers to this alone, never to the stack itself.
 struct State<S: Store> {
     store: S,
@@ -199,6 +203,10 @@ impl<S: Store, const STACK: usize> Checkpointer<S, STACK> {
         &mut self.state.store
     }
 
+    // INVARIANT "One state": registers, stack and memory of an image are of one instant: interrupts
+    // are off, and saving runs on a stack of its own (`capture` in arch.rs).
+    // Noticed by: the rig's groups `checkpoint` and, in a handler, `checkpoint-interrupt`; planted
+    // there: a register, and the FPU's registers, forgotten.
     /// Saves the program's state: the memory that the store's mode selects, and the registers.
     /// Returns after saving, and again after each [`restore`](Self::restore) of this state. All
     /// variables in the segments then have the values that they had here.
@@ -244,6 +252,9 @@ impl<S: Store, const STACK: usize> Checkpointer<S, STACK> {
         }
     }
 
+    // INVARIANT "Restore first": no checkpoint in a boot before its `restore`:
+    // `Error::NotRestored`.
+    // Noticed by: the rig, where a planted checkpoint before it makes the scenario lose progress.
     /// Restores the newest valid checkpoint: [`checkpoint`](Self::checkpoint) returns there, and
     /// this call does not return. It returns only if nothing can be restored, and gives the reason.
     /// The program then starts from its beginning.

@@ -496,6 +496,12 @@ impl<D: Medium, const N: usize> Images<D, N> {
     }
 }
 
+// INVARIANT "Bounded": no checkpoint into slots takes more reads, writes, program operations or
+// erases than `worst_case` says. No boot takes more than `worst_restore`, plus the same again for
+// each image that is skipped.
+// Noticed by: tests/suite/cost.rs and tests/suite/restore_cost.rs, which also require that the
+// worst case comes near (nine tenths of the bound); each boot of tests/suite/crash/media.rs and
+// tests/suite/crash/compare.rs.
 /// The work of writing an image that is all new: the calls of `write_content`. A shorter image may
 /// be aligned worse, so each end is counted as misaligned.
 const fn work(s: &Sizes, body: u32, compare: bool, cost: &Cost) -> Work {

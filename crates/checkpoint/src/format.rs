@@ -1,5 +1,5 @@
-//! The bytes of a slot, and the sizes that follow from a medium's contract. docs/SPEC.md has the
-//! format.
+//! The bytes of a slot, and the sizes that follow from a medium's contract. docs/spec/checkpoint.md
+//! has the format.
 //!
 //! ```text
 //!  offset  0      4         8          12    16       24      28       32    36
@@ -34,6 +34,9 @@ pub(crate) const PIECE: usize = 256;
 /// The words of the commit marker: the marker word and its confirmation.
 pub(crate) const MARKER_WORDS: u32 = 2;
 
+// INVARIANT "Words are bytes": heads and buffers are words or bytes without padding, and all of
+// them are written before they are read.
+// Noticed by: the suite under Miri.
 /// A slot's head as it lies on the medium: nine words, least significant byte first.
 #[derive(Clone, Copy)]
 pub(crate) struct Head([u32; HEAD as usize / 4]);

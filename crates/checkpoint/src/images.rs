@@ -32,6 +32,15 @@
 //! - An image without a confirmed marker is first copied to another slot, and the copy is
 //!   confirmed. Only then does the program run on it. So no later boot can fall back to an older
 //!   image.
+//!
+//! A number on both sides of the only image is not enough. While the next image is written, there
+//! is none (the test `loses_the_only_image`), and wrong words between two right numbers go
+//! unnoticed.
+//!
+//! The slot of an attempt that was cut in its marker is not erased at once: that erase could be cut
+//! too, and then leave unstable words anywhere. If the attempt is found complete before its slot is
+//! used again, it counts, because it is newer than what was restored. A run that is given up so may
+//! have sent messages since, as with any checkpoints.
 
 use crate::format::{
     EXTENT, HEAD, Head, PIECE, PieceBuf, Sizes, TRAILER, ZERO, clear, head_crc, is_written, seed,
@@ -309,6 +318,10 @@ impl<D: Medium, const N: usize> Images<D, N> {
         })
     }
 
+    // INVARIANT "Checked before it is memory": nothing is written to memory before the whole image
+    // was checked, and nothing outside of the segments (`locate` in memory.rs).
+    // Noticed by: `hostile_images` in tests/suite/images.rs; planted `crc-unchecked`,
+    // `any-program`, `any-memory`.
     /// Checks whether an image can be restored, and reads its head. `None` if it can.
     pub(crate) fn check_image(
         &mut self,
@@ -329,6 +342,9 @@ impl<D: Medium, const N: usize> Images<D, N> {
         Ok((!sound).then_some(Rejection::Damaged))
     }
 
+    // INVARIANT "Stable before it is used": the image from which a program continues reads the same
+    // at every later boot.
+    // Noticed by: planted `unconfirmed-used`, `copy-unchecked` in tests/suite/crash/media.rs.
     /// Makes an image stable: copies it unless its marker is confirmed. Returns its slot.
     fn make_stable(
         &mut self,
@@ -481,6 +497,14 @@ impl<D: Medium, const N: usize> Images<D, N> {
         Ok(())
     }
 
+    // INVARIANT "Copied until one is stable": of images without commit markers the oldest is
+    // copied, and never overwritten. If no image has a marker, the first checkpoint of all was cut
+    // in its last words, and the others are copies of it that were cut too. No program has
+    // continued from any of them, so each would do. But the latest would be copied over the oldest,
+    // and in the end no copy may be readable. With the oldest, a checkpoint that lacks only its
+    // marker stays, however often the restores after it are cut.
+    // Noticed by: `what_is_copied_outlives_its_copies` in tests/suite/histories.rs; planted
+    // `latest-unsure`.
     /// The image to restore: the newest with a commit marker. If none has one, no program ever ran
     /// on any of them. Then the oldest complete one is taken: it was written before the others were
     /// begun.
@@ -493,6 +517,9 @@ impl<D: Medium, const N: usize> Images<D, N> {
         certain
     }
 
+    // INVARIANT "The one that counts stays": no erase and no write touches the slot of the image
+    // that counts.
+    // Noticed by: planted `overwrites-current` in tests/suite/crash/media.rs.
     /// The slot for the next image: never the current one, nor `spared`. Of the others, the one
     /// least likely to be needed.
     pub(crate) fn target(&self, spared: usize) -> usize {

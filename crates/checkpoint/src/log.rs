@@ -52,6 +52,26 @@ use save::Adaptive;
 /// is an erase unit, or as many erase units as a cell needs. Without erase it is eight cells. RAM:
 /// two bytes for each of the `CELLS`, one for each of the `UNITS`, and about 370. Units beyond
 /// `UNITS`, and everything outside of the range, are not touched.
+///
+/// ```
+/// use checkpoint::{Cost, Log, Memory, Store};
+/// use checkpoint::nvmem::ram::RamNor;
+///
+/// // STM32L1: half pages of 128 bytes, erase units of 256. Up to 24 cells of memory, 60 units.
+/// type Flash = RamNor<60, 256, 128, 0x00>;
+/// let log = Log::<_, 24, 60>::open(Flash::new(), 0..60 * 256, 0x2024_0001)?;
+/// let mut log = log.with_cost(&Cost::STM32L1);
+///
+/// let (mut statics, mut heap, mut stack) = ([1u8; 600], [2u8; 1024], [3u8; 300]);
+/// let mut memory = Memory::new(&mut statics, &mut heap, &mut stack).heap_used(700);
+/// log.save(&memory, 1)?;
+/// assert_eq!(log.load(&mut memory)?.context, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// On flash each boot erases one anchor and writes one record, and its first checkpoint begins a
+/// new unit. Anchors wear out first if few cells change. On an STM32L1 there are 8 anchors of two
+/// records each: if they endure `E` erases, the log lasts for about `16 * E` checkpoints.
 #[derive(Debug)]
 pub struct Log<D, const CELLS: usize, const UNITS: usize, const CELL: usize = 128> {
     medium: D,
@@ -265,6 +285,12 @@ unsafe impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize
     }
 }
 
+// INVARIANT "Log: bounded": no checkpoint and no restore of the log takes more reads, writes,
+// program operations or erases than `worst_case` and `worst_restore` say. Beyond the cells that
+// hold data, `collect` and `write_manifest` (log/save.rs) write at most one unit of cells and all
+// places once.
+// Noticed by: each boot of tests/suite/crash/log.rs; tests/suite/log/worst.rs, which also requires
+// that the worst case comes near (two thirds of the bound).
 /// Program operations of `count` writes of `len` bytes, each at a multiple of `len` from an aligned
 /// base.
 const fn programs(s: &Shape, count: u32, len: u32, cost: &Cost) -> u64 {

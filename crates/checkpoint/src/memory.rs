@@ -20,6 +20,10 @@ use crate::format::{bytes, sum};
 use core::marker::PhantomData;
 use nvmem::crc::Crc32;
 
+// INVARIANT "Segments are memory": each segment of a `Memory` is initialised RAM. No other code
+// writes to it while it is saved, and no reference to it exists while it is restored. Kept by the
+// borrows of `Memory::new`, and by the contracts of `Memory::from_addresses` and `Segments::new`.
+// Noticed by: compile-fail tests in tests/ui; tests/suite/soundness.rs under Miri.
 /// A segment. Its bytes are initialised and may be read and written as long as the [`Memory`]
 /// exists.
 #[derive(Clone, Copy)]
@@ -40,7 +44,7 @@ pub struct Memory<'m> {
     segments: [Segment; 3],
     /// Bytes of the heap, from its start, that are in use.
     heap_used: u32,
-    /// Offset in the stack segment of the last byte that was pushed.
+    /// Offset in the stack segment of the byte that was pushed last.
     stack_from: u32,
     /// The segments' addresses are part of the fingerprint.
     fixed: bool,
@@ -195,6 +199,10 @@ impl<'m> Memory<'m> {
         }
     }
 
+    // INVARIANT "In one segment": a pointer to memory comes from `locate`, which checks that all of
+    // its bytes lie in one segment. Modes and images only give offsets, and the fields of `Extent`
+    // are private.
+    // Noticed by: hostile modes and images in tests/suite/soundness.rs, under Miri.
     /// The address of `len` bytes at this offset, if all of them lie in one segment.
     pub(crate) fn locate(&self, at: u32, len: u32) -> Option<*mut u8> {
         for s in &self.segments {

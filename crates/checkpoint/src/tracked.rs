@@ -16,6 +16,16 @@ use nvmem::planted;
 ///
 /// Freed memory is zeroed, so that images need not hold it. Threads and interrupts may allocate:
 /// the table is changed in a critical section, and the wrapped allocator protects itself.
+///
+/// ```ignore
+/// #[global_allocator]
+/// static HEAP: TrackedHeap<Heap, 320> = TrackedHeap::new(Heap::empty(), &raw const HEAP_START); // 40 KiB
+///
+/// images.checkpoint(&HeapTracker(&HEAP), &memory, 0)?;                  // only what is in use
+/// images.checkpoint(&Split, &memory.heap_used(HEAP.used() + HOLE), 0)?; // to the last used block
+/// ```
+///
+/// `HOLE` is the allocator's own data behind the last used block: see [`used`](TrackedHeap::used).
 #[derive(Debug)]
 pub struct TrackedHeap<A, const BLOCKS: usize> {
     inner: A,
@@ -139,6 +149,14 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
         })
     }
 
+    // INVARIANT "Blocks by address": the heap's start in a `TrackedHeap` is compared with
+    // addresses, and never used as a pointer.
+    // Noticed by: `a_table_of_another_place` in tests/suite/soundness.rs, under Miri.
+
+    // INVARIANT "The table is what is allocated": the count of a block is the number of allocations
+    // that lie in it, wholly or in part. One byte is enough, because `dealloc` is given the layout:
+    // 128 allocations may start in a block, and one more may cross into it.
+    // Noticed by: the model in tests/suite/tracked.rs; planted `crossing-not-counted`.
     /// Counts an allocation or its release. **Cost**: one byte for each block that it lies in.
     fn count_allocation(&self, at: *mut u8, size: usize, allocated: bool) {
         let Some(off) = at.addr().checked_sub(self.start.0.addr()) else {
@@ -174,6 +192,10 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
     }
 }
 
+// INVARIANT "Memory is the inner allocator's": a `TrackedHeap` forwards each pointer and layout
+// unchanged, and zeroes only memory that is being freed.
+// Noticed by: `threads_allocate` in tests/suite/soundness.rs, under Miri.
+
 // SAFETY: *Memory is the inner allocator's*: all memory comes from it and goes back with the same
 // layout.
 unsafe impl<A: GlobalAlloc, const BLOCKS: usize> GlobalAlloc for TrackedHeap<A, BLOCKS> {
@@ -207,6 +229,7 @@ unsafe impl<A: GlobalAlloc, const BLOCKS: usize> GlobalAlloc for TrackedHeap<A, 
     }
 
     // `realloc` is the provided one: it allocates, copies and frees, so the old bytes are zeroed.
+    // It does not grow in place.
 }
 
 impl<A, const BLOCKS: usize> Blocks for TrackedHeap<A, BLOCKS> {

@@ -9,10 +9,11 @@
 //!                                                          ^ flush before the last words
 //! ```
 //!
-//! On a medium with erases, a comparing mode makes two passes for each 256 erase units. Pass 1
-//! reads the slot and sets a bit for each unit that differs. Pass 2 erases and writes those units.
-//! Both passes must see the same image, or the checkpoint fails: otherwise a unit might be skipped
-//! whose new content was never compared.
+//! On a medium with erases, a comparing mode must know a whole unit before it erases it, and has no
+//! room for one. So it makes two passes for each 256 erase units. Pass 1 reads the slot and sets a
+//! bit for each unit that differs. Pass 2 erases and writes those units. Both passes must see the
+//! same image, or the checkpoint fails: otherwise a unit might be skipped whose new content was
+//! never compared.
 //!
 //! Why this is safe: the trailer is written after all before it, so a cut leaves a slot whose
 //! trailer does not match its head. The marker is written after the trailer.
@@ -105,6 +106,10 @@ impl<D: Medium> Source<D> for FromSlot<'_> {
     }
 }
 
+// INVARIANT "Inside of its slot": nothing is written behind the length that a head announces, even
+// if a mode then gives more bytes: `end` of `PlainSink` and of the range of `Pieces`.
+// Noticed by: `a_mode_that_changes_its_mind` and `.._in_between` in tests/suite/images.rs; planted
+// `past-the-end`, `looks-at-another`.
 /// The destination of an image.
 pub(crate) trait Sink<D: Medium> {
     fn medium(&mut self) -> &mut D;
@@ -153,6 +158,9 @@ impl<D: Medium> Sink<D> for PlainSink<'_, D> {
     }
 }
 
+// INVARIANT "Whole before it is a trailer": if a trailer matches its head, everything that it
+// covers is on the medium: the trailer has words of its own, which are written after a flush.
+// Noticed by: planted `no-flush-before-trailer` in tests/suite/crash/media.rs.
 /// Sends an image without its marker to a sink. Returns the CRC that the marker is made of.
 fn write_image<D: Medium>(
     source: &mut impl Source<D>,
@@ -186,6 +194,17 @@ impl<D: Medium, const N: usize> Images<D, N> {
         self.medium.flush()
     }
 
+    // INVARIANT "Only what is stable is compared": where words may be torn, a unit that is left
+    // unchanged was written by a checkpoint whose marker's confirmation can be read. The trailer is
+    // not enough, nor is the marker. Suppose a checkpoint is cut in its marker, and the next boot
+    // in the erase of its first unit: the sequence number is forgotten and given again. If memory
+    // and context are the same, the new head is the old one. That attempt is cut in the erase of a
+    // unit in the middle. Now the slot has a right head, an old trailer that fits it, perhaps a
+    // marker, and a torn unit that may read as before. With the confirmation this cannot happen:
+    // the image had a marker at every later boot, so its slot was overwritten only when an image
+    // with a higher sequence number was stable.
+    // Noticed by: tests/suite/histories.rs; planted `compares-with-one-mark`, `compares-unmarked`,
+    // `compares-what-was-cut`.
     /// Writes an image to a slot. Until it is valid, the slot counts as empty.
     pub(crate) fn write<M: Mode, S: Source<D>>(
         &mut self,
@@ -217,6 +236,11 @@ impl<D: Medium, const N: usize> Images<D, N> {
         Ok(())
     }
 
+    // INVARIANT "Returned means persisted": where stores persist in any order, a flush comes after
+    // the last write of each checkpoint, rollback and deletion. `clear` above and `append` in
+    // log/record.rs keep it too.
+    // Noticed by: `what_has_returned_was_flushed` in tests/suite/histories.rs; planted
+    // `no-flush-at-end`, `no-flush-after-delete`, `log-no-flush-at-end`.
     fn write_content<M: Mode, S: Source<D>>(
         &mut self,
         base: u32,

@@ -9,9 +9,10 @@
 //! ```
 //!
 //! A tagged word ([`crate::nvmem::tagged`]) carries the number of the step that stages it, so the
-//! step's commit store commits it, too. It is settled right behind that store. So no stamp is left
-//! when the step's numbers come round, however few bits they have; only a cut leaves one, and the
-//! next open settles that.
+//! step's commit store commits it, too. It is settled right after that store. So no stamp is left
+//! when the numbers of steps repeat, however few bits they have. Only a cut leaves one, and the
+//! next open settles it. A sweep instead would need the numbers that other calls use up, for a
+//! handful of words.
 //!
 //! ```text
 //!   stage      | n | before | after |     the step has not committed: before counts
@@ -78,7 +79,7 @@ impl<M: Model> FixedWidths for OfVersions<M> {
     };
 }
 
-/// Tells what a step has committed, for words of some widths.
+/// Says what the steps have committed, for words of some widths.
 #[derive(Clone, Copy)]
 pub(crate) struct Resolver {
     /// The number after the last committed one: a stamp with it is in doubt.
@@ -169,6 +170,11 @@ impl<'m, C: Plain + Copy, M: Model, F: HasVersions<M, C>> Stored<'m, C, M, F> {
     }
 }
 
+// INVARIANT "One owner of a context": a context commits by itself or with a step, never both.
+// `OwnContext` and `StagedContext` are moved into one device.
+// Noticed by: tests/ui/two_owners.rs, tests/ui/own_in_step.rs; planted `committed-apart`,
+// `nested-call-saves`.
+
 /// A persistent context that commits by itself, with a copy in RAM.
 pub struct OwnContext<'m, C, M> {
     stored: Stored<'m, C, M, AsOwn>,
@@ -179,7 +185,7 @@ const fn one_unit<M: Model, C>() -> bool {
     size_of::<C>() <= M::Unit::BYTES && align_of::<C>() <= M::Unit::BYTES
 }
 
-/// The value as a unit, with zeros behind it.
+/// The value as a unit, padded with zeros.
 #[inline(always)]
 fn unit_of<C: Plain, M: Model>(value: C) -> u32 {
     let mut buffer = [MaybeUninit::new(0); 4];
@@ -239,8 +245,8 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
     /// **Power loss**: the old value or the new one. **Cost**: see the table above.
     #[inline(always)]
     pub(crate) fn save(&mut self, value: C) {
-        // The copy first: behind a store to the medium the compiler does not know any more which
-        // part of it is as before.
+        // The copy first: after a store to the medium the compiler no longer knows which parts of
+        // the copy are unchanged.
         self.value = value;
         if size_of::<C>() == 0 {
         } else if one_unit::<M, C>() {
@@ -251,10 +257,10 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
     }
 }
 
-/// Behind a restored checkpoint.
+/// After a checkpoint was restored.
 impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
-    /// Commits the copy in RAM, which was restored together with what it says of the medium. The
-    /// medium may have a later context.
+    /// Commits the copy in RAM, which the checkpoint has restored. The medium may have a later
+    /// context.
     ///
     /// **Power loss**: the medium's context, or that of the copy. **Cost**: as for `save`.
     pub(crate) fn rewind(&mut self) {
@@ -394,6 +400,11 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
         };
         self.stored.medium.store_word(word)
     }
+
+    // INVARIANT "No stamp stays": between two steps no word has a stamp, except on the medium,
+    // until the fence of the next commit. Each commit settles; `Joining` (set.rs) does so where a
+    // join fails or a driver unwinds.
+    // Noticed by: planted `tags-not-settled`, `join-does-not-abandon`.
 
     /// The step has committed: what it has staged counts, whatever commits from now on.
     #[inline(always)]

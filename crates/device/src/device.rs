@@ -136,7 +136,7 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
     /// this key.
     ///
     /// Once for each change of the context, which is not a record of the program. A program with
-    /// steps uses [`StagedDevice::once`](crate::StagedDevice::once): an input that was cut behind
+    /// steps uses [`StagedDevice::once`](crate::StagedDevice::once): an input that was cut after
     /// the commit of this context is read again, and would make the next call.
     ///
     /// **Power loss**: the device is asked again. **Cost**, **Errors**: as for
@@ -181,6 +181,10 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
         done
     }
 }
+
+// INVARIANT "Asked first": an exact call acts only if the device does not name its key, and one
+// such call is in a step.
+// Noticed by: planted `device-not-asked`, `two-once-in-a-step`.
 
 /// Makes the call of the next key, unless the device has carried it out.
 pub(crate) fn keyed<D: Keyed, O>(

@@ -1,4 +1,4 @@
-//! Events: what interrupts have told, until a step handles it.
+//! Events that interrupts have posted, until a step handles them.
 //!
 //! ```text
 //!  top half (interrupt)                        bottom half (a step)
@@ -10,13 +10,15 @@
 //!    one unit each, settled                            tagged, committed by steps
 //! ```
 //!
-//! A slot's number tells a new event from one of an earlier round, so nobody stores where the ring
-//! ends. At open, the events are those from the committed position on whose numbers follow each
-//! other. Numbers have 7 bits and there are at most 64 slots, so an old number is never the next.
+//! A slot's number distinguishes a new event from one of an earlier round, so no word says where
+//! the ring ends. At open, the events are those from the committed position on whose numbers follow
+//! each other. Numbers have 7 bits and there are at most 64 slots, so an old number is never the
+//! next.
 //!
 //! A position that is staged does not free its slots: the top half looks at the committed one, in
-//! RAM. So a step that is undone finds its events again. `lost` is stored by interrupts only, and
-//! `told` by steps only; their difference is what no step knows yet.
+//! RAM. So a step that is undone finds its events again. Only interrupts store `lost`, and only
+//! steps store `told`: the losses that a step has seen. Their difference is what no step knows yet.
+//! No word has two writers, so nothing masks interrupts for longer than a store.
 
 use crate::context::{Resolver, StagedContext, wide};
 use crate::error::{CallError, Code};
@@ -36,14 +38,14 @@ pub struct Ring<const N: usize>(PhantomData<[(); N]>);
 /// An event that a step handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// What the interrupt has told.
+    /// What the interrupt has posted.
     pub value: u32,
     /// A number that is the same if the event is handled again after a power cut. It comes round
     /// after 128 events.
     pub number: u8,
 }
 
-/// What has become of an event.
+/// What `post` has done with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an event that is not stored is lost"]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -61,6 +63,38 @@ pub enum Posted {
 /// An interrupt and a thread share it in critical sections, for example as a
 /// `critical_section::Mutex<Events<…>>`. Then [`Devices::list`](crate::Devices::list) has it by
 /// [`within`](crate::within).
+///
+/// ```
+/// use nv_device::nvmem::{InOrder32, Region};
+/// use nv_device::nv_replay::{Config, Error, Options, Replay, last_committed};
+/// use nv_device::{Committed, Devices, Events, Members, Posted, Ring, Set, open};
+///
+/// struct Node<'m> { buttons: Events<'m, 8, InOrder32> }  // shared: in a Mutex, listed by `within`
+/// impl Devices for Node<'_> {
+///     fn list(&self) -> impl Members { &self.buttons }
+/// }
+///
+/// fn boot(fram: Region<'_, InOrder32>) -> Result<u32, Box<dyn std::error::Error>> {
+///     let (contexts, rest) = fram.split_at(256).map_err(|(e, _)| e)?;
+///     let (number, rest) = last_committed(rest).map_err(|refused| refused.error)?;
+///     let committed = Committed::of(number, &Config::DEFAULT);
+///     let (buttons,) = open::<(Ring<8>,), _>(contexts, committed, ((),))?;
+///     let node = Set::new(Node { buttons });
+///     let mut rt = Replay::<u32>::open(rest, Options::default(), |_| Ok(0)).map_err(|r| r.error)?;
+///     assert_eq!(node.buttons.post(3), Posted::Stored); // the interrupt: it survives from now on
+///     let presses = rt.step_with(&node, (), |step, presses, ()| {
+///         while let Some(event) = step.token().buttons.take(step)? {
+///             *presses.get_mut(step)? += event.value;
+///         }
+///         if step.token().buttons.lost(step)? > 0 { /* the ring was full */ }
+///         Ok(*presses.get(step))
+///     });
+///     Ok(presses.map_err(Error::from)?)
+/// }
+/// # let mut fram = [const { core::mem::MaybeUninit::new(0u64) }; 256];
+/// # assert_eq!(boot(Region::new(&mut fram))?, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Events<'m, const N: usize, M> {
     slots: Units<'m, M, N>,
     /// How many were lost, modulo 256.
@@ -80,7 +114,7 @@ pub struct Events<'m, const N: usize, M> {
     key: Cell<Key>,
 }
 
-/// Position, and losses that were told.
+/// Position, and losses that a step has seen.
 type Handled = [u8; 2];
 
 /// Numbers have 7 bits.
@@ -135,11 +169,15 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
 }
 
 impl<const N: usize, M: Model> Events<'_, N, M> {
+    // INVARIANT "A slot until it is handled": a slot is overwritten only when the position after it
+    // has committed.
+    // Noticed by: planted `unhandled-overwritten`, `position-apart`.
+
     /// Posts an event: the top half of an interrupt.
     ///
     /// **Power loss**: before the store the event never happened; after it, it is handled.
     /// **Cost**: one store and a fence, a bounded number of instructions. If the ring is full, the
-    /// store counts the loss, up to 255 that were not told.
+    /// store counts the loss, up to 255 that no step has seen.
     #[inline(always)]
     pub fn post(&self, value: u32) -> Posted {
         if value >> Self::VALUE_BITS != 0 {
@@ -275,6 +313,10 @@ impl<const N: usize, M: Model> Item<M> for Ring<N> {
         let handled = StagedContext::format(handled, [0; 2])?;
         Some(of(Units::new(slots)?, Units::new(losses)?, handled))
     }
+
+    // INVARIANT "Numbers follow each other": the events that count are those from the position on
+    // with the next numbers. 64 slots at most, 128 numbers.
+    // Noticed by: planted `old-events-count`.
 
     fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Option<Events<'m, N, M>> {
         let () = Events::<N, M>::CHECK;

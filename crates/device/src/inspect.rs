@@ -62,7 +62,7 @@ impl<'b> Reader<'b> {
         self.part(WORD + stride * (which & 1) as usize, size)
     }
 
-    /// Goes behind an item.
+    /// Skips an item.
     fn skip(&mut self, versions_of: Option<usize>) {
         let versions = versions_of.map_or(0, |size| 2 * size.next_multiple_of(self.unit));
         self.at = self

@@ -12,8 +12,9 @@
 //!                              3 settle each, and the device follows its context
 //! ```
 //!
-//! One number of one thread commits all of it. So a set belongs to one thread, whose number its
-//! contexts are opened with. Another thread asks that one, by a queue, to use a device.
+//! One number of one thread commits all of it. So a set belongs to one thread, and its contexts are
+//! opened with the number of that thread. Other threads send it a message to use a device. Step 1
+//! is outside of the kernel's section, so a bus does not hold up interrupts.
 
 use crate::open::Committed;
 use crate::set::{Devices, OfSet, Set};
@@ -23,6 +24,10 @@ use nv_replay::{Commit, Committed as Done, Error, OpenError, ThreadRoots, Thread
 use nv_rtos::{Joiner, System, ThreadId, With};
 
 impl Committed {
+    // INVARIANT "The thread that commits": the contexts of the devices of a thread are settled at
+    // the boot by the number of that thread. Also in `Set::of_thread`.
+    // Noticed by: planted `number-of-another-thread`.
+
     /// What the steps of a thread of a kernel have committed, for the contexts of its devices: when
     /// the system is open, and before its threads' places are shared out.
     ///

@@ -107,7 +107,7 @@ impl Described {
         kind << Self::BITS | n as u32
     }
 
-    /// The description of an item; `None` behind the last one.
+    /// The description of an item; `None` after the last one.
     pub(crate) fn of(params: &[u32; 8], index: usize) -> Option<Self> {
         let at = DESCRIPTIONS.start + index / 2;
         let bits = params.get(at)? >> (16 * (index % 2)) & 0xFFFF;

@@ -8,6 +8,16 @@ use nv_replay::nvmem::Plain;
 /// context is what the application wanted last, not the traffic on a bus: drivers keep state of
 /// their own, and only their own functions keep it true.
 ///
+/// Hints about drivers:
+///
+/// - A driver may believe what it is set to: `rfm69::mode` writes nothing if the mode is the one it
+///   believes. So `restore` begins with a new driver, and never with one from before a cut.
+/// - A new driver believes its chip's state after power-up. If the chip has its own supply, write
+///   its registers directly first.
+/// - A driver whose mode is a type (`into_one_shot`) needs an `enum` around it.
+/// - Not all drivers restore. `mcp9808` 0.4.0 sends one byte less of each register that it writes,
+///   so its limits do not arrive.
+///
 /// ```
 /// use nv_device::Restore;
 /// use nv_device::nvmem::Persist;
@@ -47,7 +57,7 @@ pub trait Restore: Sized {
     /// What the application wanted last: modes, limits, what an output shows. Plain data. A
     /// context of one unit of the medium is stored with one store.
     type Context: Plain + Copy;
-    /// What the driver is built from: a bus, pins, a delay. A driver is built anew after an error,
+    /// What the driver is built from: a bus, pins, a delay. A driver is built again after an error,
     /// so a part that it owns comes back in [`Restore::release`]; one that it borrows is copied.
     type Parts;
     /// The error of its calls.
@@ -91,7 +101,7 @@ pub enum Apply {
     note = "if the device keeps a number through power cuts, or its state can be read, implement `Keyed`"
 )]
 pub trait Keyed: Restore {
-    /// What tells two calls apart.
+    /// What distinguishes two calls.
     type Key: Copy + PartialEq;
     /// The key of the next call, from the committed context. It is the same until that commits.
     fn next(context: &Self::Context) -> Self::Key;

@@ -1,4 +1,4 @@
-//! Behind a restored checkpoint: devices follow the program, which is back where it was.
+//! After a checkpoint was restored: devices follow the program, which is back where it was.
 //!
 //! ```text
 //!  program (RAM)          medium            device
@@ -13,8 +13,8 @@
 //!
 //! A checkpoint saves the RAM, and with it what a device in RAM believes of its medium: its
 //! context, and which of two versions counts. Both may be older than the medium. If the older
-//! belief were used to write, it could write over the version that counts. So which one counts is
-//! read from the medium, and the context of the checkpoint is committed behind it. The program will
+//! belief were used to write, it could write over the version that counts. So the medium says which
+//! one counts, and the context of the checkpoint is committed as the next one. The program will
 //! make the later changes again: a context that stayed ahead of it would get them twice.
 //!
 //! | cut | the medium | the next boot |
@@ -29,6 +29,12 @@ use crate::restore::Restore;
 use nv_replay::nvmem::{Model, planted};
 
 impl<'m, D: Restore, M: Model> Device<'m, D, M> {
+    // INVARIANT "Back with the program": after a checkpoint was restored a context is that of the
+    // checkpoint, on the medium, too. Which version counts is what the medium says. No driver of an
+    // image is used. Also in `OwnContext::rewind` (context.rs).
+    // Noticed by: planted `context-ahead-of-a-restore`, `version-of-a-restore-believed`,
+    // `driver-outlives-a-restore`; `device-calls/restored` in the rig.
+
     /// The program was restored from a checkpoint: commits the context that the device had then,
     /// and takes out the driver, which believes what was true then. It is built again from the
     /// context: at once if the device is eager, else by its next use.
@@ -37,10 +43,10 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
     /// for each device, in the order in which they depend on each other, where `checkpoint` has
     /// returned `Outcome::Restored`, before the program goes on. A device on which others are built
     /// ([`Device::up`]) is borrowed by them: there the program drops them, takes all apart with
-    /// [`Device::into_parts`], and makes them anew.
+    /// [`Device::into_parts`], and makes new ones.
     ///
     /// A program takes its first checkpoint before it changes a context. If nothing can be
-    /// restored, it begins anew, and what it finds in the contexts is from before.
+    /// restored, the program begins again, and finds the contexts of its earlier run.
     ///
     /// What the outside has seen since the checkpoint, it sees again: the program makes the same
     /// changes once more. A program with steps needs none of this, and has no checkpoints.
@@ -91,7 +97,7 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
     /// Takes a device apart: its context, to make another device of it, and its parts. The driver
     /// gives back what it owns of them.
     ///
-    /// Behind a restored checkpoint the context is that of the checkpoint from now on: see
+    /// After a checkpoint was restored the context is that of the checkpoint from now on: see
     /// [`Device::restored`].
     ///
     /// **Power loss** and **Cost**: as there.

@@ -15,9 +15,10 @@
 //! cut after 2:  the next open settles it; the devices are restored to what is committed
 //! ```
 //!
-//! The list of devices has a static type, so the compiler makes one function of all of this. If a
-//! driver unwinds while it follows, the other contexts are settled, and their devices follow when
-//! they are used next.
+//! The list of devices has a static type, so the compiler makes one function of all of this. A loop
+//! through `dyn` took 147 instructions more in a step that changes a context of a byte. If a driver
+//! unwinds while it follows, the other contexts are settled, and their devices follow when they are
+//! used next.
 //!
 //! A device belongs to the first set that has listed it, from then on. Its key is the address of a
 //! context of the set's, on the medium, which no other set has. So a step cannot change a device
@@ -62,7 +63,7 @@ pub trait Joined {
     /// Enters a set. Its key is given, or made here.
     #[doc(hidden)]
     fn enter(&self, key: &mut Key);
-    /// What the step has done with it; 0 for nothing.
+    /// Bit flags: waits, has acted, changed. 0: the step did not use the device.
     #[doc(hidden)]
     fn used(&self) -> u8;
     /// Stages what has changed.
@@ -86,6 +87,10 @@ pub trait Joined {
     #[doc(hidden)]
     fn undone(&self);
 }
+
+// INVARIANT "All that changed": a step commits with all devices that it has changed, or fails. A
+// device is in one set, whose key is the address of a context, and takes steps of that set only.
+// Noticed by: `a_forgotten_device`, `a_panic_while_devices_follow` in tests/suite/crash/errors.rs.
 
 /// Which set a device is in.
 #[doc(hidden)]
@@ -269,6 +274,10 @@ macro_rules! one_member {
 one_member!(&J where J: Joined);
 one_member!(Within<J, F> where J: Joined, F: Fn(&mut dyn FnMut(&J)));
 
+// INVARIANT "In the order of the list": devices follow a commit, and those that have acted in an
+// undone step are built again, in the order of `Devices::list`.
+// Noticed by: planted `followed-from-the-last`, `restored-from-the-last`.
+
 /// Implements [`Members`] for a tuple. The second list is the first one from its end: for planted
 /// bugs.
 macro_rules! members {
@@ -399,6 +408,10 @@ impl<T: Devices> Set<T> {
             thread: None,
         }
     }
+
+    // INVARIANT "Follows what is committed": hardware that `change` changes follows only after the
+    // commit store. Also in `Device::change` (device.rs).
+    // Noticed by: planted `output-before-commit`, `own-output-before-commit`.
 
     /// Stages the devices of a step, commits it with `store`, and has them follow. **Errors**: as
     /// for [`Token::join`], and that of `store`.

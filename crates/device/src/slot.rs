@@ -12,6 +12,11 @@ pub(crate) struct Slot<D, P> {
     pub eager: bool,
 }
 
+// INVARIANT "Nobody knows, nobody keeps": a driver whose call has not succeeded, or that has acted
+// for a step that is undone, is taken out. Also in `undone` (staged.rs).
+// Noticed by: planted `no-rebuild-after-error`, `undone-step-stays`, `kept-after-apply-failed`,
+// `dropped-future-keeps-driver`.
+
 /// A driver in a call. Unless the call has succeeded, the driver is taken out: it is not known how
 /// far the call came. Also if it unwinds, or if its future is dropped.
 pub(crate) struct InUse<'a, D, P> {
@@ -46,6 +51,10 @@ impl<D, P> Slot<D, P> {
 }
 
 impl<D: Restore> Slot<D, D::Parts> {
+    // INVARIANT "Restored before use": a call gets a driver that was built in this boot, from a
+    // committed context. `open` has settled before what was in doubt.
+    // Noticed by: planted `context-not-resolved`, `restored-from-staged`.
+
     /// Builds the driver, unless there is one.
     #[inline(always)]
     pub fn build(&mut self, context: &D::Context) -> Result<(), CallError<D::Error>> {

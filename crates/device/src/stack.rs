@@ -8,13 +8,13 @@
 //!                                         stack that is in no image
 //!    sp as before    <------------------  returns
 //!  ~~~~ power lost in the call ~~~~
-//!    restore: the last checkpoint is one from before the call, or behind one that has returned
+//!    restore: the last checkpoint is one from before the call, or after one that has returned
 //!    the program comes to the call again, and makes it as a whole
 //! ```
 //!
-//! What a call is to do is recorded where its caller is: function and arguments are values on the
-//! program's stack, which an image from before the call has. Its locals, the driver's and the bus's
-//! are on a stack that no image has, so none of them comes back half done.
+//! Function and arguments of a call are values on the program's stack, so an image from before the
+//! call has them. Its locals, the driver's and the bus's are on a stack that no image has, so none
+//! of them comes back half done.
 //!
 //! Calls in a call run on the same stack: the outer one has the [`CallStack`] by `&mut`. So its
 //! context is saved where the outermost call returns, and no checkpoint comes between.
@@ -108,8 +108,9 @@ impl<'s> CallStack<'s> {
     /// they do to contexts.
     ///
     /// In it, `checkpoint` refuses to take a checkpoint (`NotResumable`, nothing is written), in an
-    /// interrupt's handler, too. A handler that is told that the power goes leaves that to the
-    /// program: it takes one where this has returned, or the next life begins with the one before.
+    /// interrupt's handler, too. If power-low arrives during a call, its handler leaves the
+    /// checkpoint to the program, which takes one where this has returned. If the energy does not
+    /// suffice, the next boot restores the checkpoint before it.
     ///
     /// **Power loss**: the program comes to the call again, from its last checkpoint, and makes it
     /// as a whole. **Cost**: the change of the stack, some 25 cycles of an MSP430; no store.
@@ -124,6 +125,11 @@ impl<'s> CallStack<'s> {
         unsafe { job.result.assume_init() }
     }
 }
+
+// INVARIANT "A stack for one call": a call stack is entered by one call at a time, which has
+// returned when its `run` does, and the job that it gets is there until then. `CallStack::run`
+// takes `&mut self`; `on_stack` (stack_switch.rs) returns when the job has.
+// Noticed by: `device-calls/restored` in the rig, at every instruction.
 
 /// Runs a job on the stack that ends here.
 #[inline(always)]

@@ -26,7 +26,8 @@ pub struct StagedDevice<'m, D: Restore, M> {
     key: Cell<Key>,
     /// The driver that is built does not follow the committed context yet.
     behind: Cell<bool>,
-    /// The marks say what the running step has done with the device.
+    /// The marks say what the running step has done with the device, and that the driver is lent. A
+    /// `RefCell` and a flag would be two loads and three stores more.
     slot: Exclusive<Slot<D, D::Parts>>,
 }
 

@@ -63,6 +63,29 @@ impl DeviceId {
 /// A part: properties that the driver needs and cannot read from the chip.
 ///
 /// Use [`Part::new`] for a part that is not in the list.
+///
+/// | part | capacity | address bytes | address bits in the device address | pins | ID |
+/// |---|---|---|---|---|---|
+/// | `MB85RC04V` | 512 B | 1 | A8 | A2, A1 | 00A 0 |
+/// | `MB85RC16` | 2 KiB | 1 | A10, A9, A8 | none | none |
+/// | `MB85RC64A` | 8 KiB | 2 | none | A2, A1, A0 | none |
+/// | `MB85RC64TA` | 8 KiB | 2 | none | A2, A1, A0 | 00A 3 |
+/// | `MB85RC128A` | 16 KiB | 2 | none | A2, A1, A0 | none |
+/// | `MB85RC256V` | 32 KiB | 2 | none | A2, A1, A0 | 00A 5 |
+/// | `MB85RC512T` | 64 KiB | 2 | none | A2, A1, A0 | 00A 6 |
+/// | `MB85RC1MT` | 128 KiB | 2 | A16 | A2, A1 | 00A 7 |
+/// | `FM24CL04B` | 512 B | 1 | A8 | A2, A1 | none |
+/// | `FM24CL16B` | 2 KiB | 1 | A10, A9, A8 | none | none |
+/// | `FM24CL64B` | 8 KiB | 2 | none | A2, A1, A0 | none |
+/// | `FM24W256` | 32 KiB | 2 | none | A2, A1, A0 | none |
+/// | `FM24V01A` | 16 KiB | 2 | none | A2, A1, A0 | 004 1 |
+/// | `FM24V02A` | 32 KiB | 2 | none | A2, A1, A0 | 004 2 |
+/// | `FM24V05` | 64 KiB | 2 | none | A2, A1, A0 | 004 3 |
+/// | `FM24V10` | 128 KiB | 2 | A16 | A2, A1 | 004 4 |
+///
+/// The column ID has the 12 bits of the maker and the 4 bits of the density. The driver compares
+/// these, and not the revision. The chip answers at the device addresses 50h to 57h; a part of 2
+/// KiB takes all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Part {

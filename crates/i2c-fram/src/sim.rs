@@ -37,7 +37,7 @@ enum State {
     Idle,
     /// A start came: the next byte is a device address.
     Addressed,
-    /// So many more address bytes come, and then data.
+    /// This many more address bytes come, and then data.
     Write(u8),
     Read,
     /// The next byte says whose device ID is asked for.
@@ -61,8 +61,8 @@ pub struct Chip<M> {
     pub cells: M,
     /// The level of the pin WP: while it is high, the chip stores nothing.
     pub wp_high: bool,
-    /// The counter of addresses ends at the block of the device address, as not all data sheets
-    /// say that it goes on.
+    /// The address counter wraps at the end of the device address's block. Not all data sheets say
+    /// that it continues in the next block.
     pub counter_stays_in_block: bool,
     /// Device addresses, acknowledged or not, that the chip has received.
     pub starts: u32,
@@ -148,7 +148,7 @@ impl<M: Medium> Chip<M> {
         self.state = State::Idle;
     }
 
-    /// So many clocks pass. Whether the power lasts.
+    /// Lets this many clocks pass. Returns whether the power lasts.
     fn pass(&mut self, clocks: u64) -> bool {
         let left = self.fuse.unwrap_or(u64::MAX);
         if self.powered && left < clocks {
@@ -163,7 +163,7 @@ impl<M: Medium> Chip<M> {
         true
     }
 
-    /// A byte from the master. Whether the chip acknowledges it; not without power.
+    /// A byte from the master. Returns whether the chip acknowledges it; never without power.
     pub fn receive(&mut self, byte: u8) -> bool {
         if !self.pass(8) {
             return false;

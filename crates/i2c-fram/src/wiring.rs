@@ -21,6 +21,16 @@ const DEVICE: u8 = 0x50;
 /// The reserved address of the device ID: F8h with the direction bit.
 pub const ID: u8 = 0x7C;
 
+// INVARIANT "Inside before the start": a range outside the chip causes no clock; the chip itself
+// would continue at its start. `Wiring::check_inside` keeps it.
+// Noticed by: planted `range-one-too-long` in tests/suite/chip/behaviour.rs; tests/suite/bus.rs.
+
+// INVARIANT "One block, one transaction": no transaction crosses what one device address reaches,
+// so it does not matter where the chip's counter goes on. `Wiring::burst_len` keeps it.
+// Noticed by: planted `burst-leaves-its-block` and `block-bits-lost` in
+// tests/suite/chip/behaviour.rs, which tries all parts at all edges of blocks, with a counter that
+// goes on and one that does not.
+
 /// The configured part, its pins, and the longest transaction.
 #[derive(Debug, Clone)]
 pub struct Wiring {
@@ -107,7 +117,7 @@ impl Wiring {
     }
 }
 
-/// The error of the first access: that nobody acknowledges means that there is no chip.
+/// The error of the first access: if no chip acknowledges its address, there is none.
 pub fn no_answer<E: embedded_hal::i2c::Error>(e: Error<E>) -> Error<E> {
     match &e {
         Error::Bus(bus) if matches!(bus.kind(), ErrorKind::NoAcknowledge(_)) => Error::NoAnswer,

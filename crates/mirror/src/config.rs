@@ -28,7 +28,11 @@ pub struct Config {
     ///
     /// On flash, `n` segments survive `2 * n - 2` boots in a row that are each cut in a commit
     /// marker or in an erase, without one completed save between them. A search of all such chains
-    /// has shown it for 2, 3 and 4 segments: see docs/FAILURE-MODEL.md. The default is 4.
+    /// has shown it for 2, 3 and 4 segments: see the [failure model]. Segments are used in turn, so
+    /// all wear alike, unless boots are cut before their first save ends: these erase the same
+    /// segment again. The default is 4.
+    ///
+    /// [failure model]: https://github.com/relume-rs/relume/blob/main/docs/failure-model/mirror.md
     pub segments: u8,
     /// When a commit is saved.
     pub durability: Durability,

@@ -1,4 +1,4 @@
-//! The bytes of the log. docs/SPEC.md has the same as tables.
+//! The bytes of the log. docs/spec/mirror.md has every byte.
 //!
 //! ```text
 //! range    | segment 0 | segment 1 | ... |                  at most 8
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! A header is padded with zeros to the medium's word. All numbers are little-endian. The check of
-//! a record is the CRC-32 of the check before it, its runs and the zero. The base image's is that
-//! of the header's CRC and so on. So bytes that an older segment has left are no record here.
+//! a record is the CRC-32 of the check before it, its runs and the zero. The check before the base
+//! image is the CRC of the header. So bytes that an older segment has left are no record here.
 
 use nvmem::crc::crc32;
 use nvmem::device::Contract;

@@ -28,13 +28,18 @@ use nvmem::{Model, Region, mapped, planted};
 
 use crate::format::MAX_WORDS;
 
+// INVARIANT "At rest": the mirror reads the image only inside of `AtRest::resting` of the owner of
+// the image, and writes it only before the region was given out. An owner of other memory is
+// refused: `Image::is`.
+// Noticed by: planted `any-region`; tests/suite/basic.rs under Miri.
+
 pub(crate) struct Image<'m> {
     base: NonNull<u32>,
     shadow: &'m mut [u32],
 }
 
-// SAFETY: invariant "At rest": the image is used only while its owner is borrowed mutably, by the
-// one who holds this.
+// SAFETY: invariant "At rest": only the holder of `Image` uses it, and only while it has `&mut` to
+// the owner of the region.
 unsafe impl Send for Image<'_> {}
 
 impl<'m> Image<'m> {
@@ -73,12 +78,23 @@ impl<'m> Image<'m> {
         mine || planted!("nv-mirror/any-region")
     }
 
+    // INVARIANT "Journals only when needed": the medium holds zeros where the journal of the owner
+    // lies, except after a save with an open transaction. `at_rest` of the pool (at_rest.rs of
+    // pmem-tx) says where that is, and `wanted` reads zeros there.
+    // Noticed by: planted `scratch-not-cleared`, `pmem-tx/rest-ignores-open`.
+
     /// The words that count as zeros.
     fn scratch(owned: &RestingRegion) -> Range<usize> {
         // What the owner wrote through references is in memory, padding too.
         mapped::end_loans(owned.base);
         owned.scratch.start.div_ceil(4)..owned.scratch.end / 4
     }
+
+    // INVARIANT "Padding as memory": a byte of the image that is padding of a value is read only by
+    // a volatile load, after a barrier that may have written it (`scratch`). It is copied and
+    // compared, and never becomes a value.
+    // Noticed by: `a_pool_of_a_padded_type` in tests/suite/basic.rs, on a machine: under Miri
+    // padding has no bytes.
 
     /// The word as the medium is to hold it.
     #[inline(always)]
@@ -101,6 +117,12 @@ impl<'m> Image<'m> {
         // SAFETY: invariant "At rest": inside the image, whose region was not given out yet.
         unsafe { self.base.add(i).write(w) }
     }
+
+    // INVARIANT "One instant": what a save writes is the image at one instant, also if others
+    // commit while the medium is written. `take_changes` and `take_all` copy to the shadow, from
+    // which the record is written.
+    // Noticed by: `a_change_while_a_save_waits` in tests/suite/asynch.rs; planted
+    // `later-changes-count`.
 
     /// Takes what has changed into the shadow. Returns where that is.
     pub(crate) fn take_changes(&mut self, owned: &RestingRegion) -> Runs {
@@ -189,7 +211,7 @@ impl Runs {
         }
     }
 
-    /// Adds a word behind those that it has.
+    /// Adds a word after those that it has.
     fn add(&mut self, i: usize) {
         let word = i as u16;
         if let Some((_, end)) = self.len.checked_sub(1).and_then(|n| self.runs.get_mut(n))

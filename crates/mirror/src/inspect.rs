@@ -34,8 +34,8 @@ pub fn image_bytes(bytes: &[u8]) -> usize {
 /// Prints the segments of a log and their records. Fills `image` with what the next open finds
 /// there, and returns whether it finds something.
 ///
-/// What was cut is told, and what no cut leaves is called damaged. **Errors**: those of `out`. Any
-/// bytes are accepted.
+/// Prints what a cut has left, and calls damaged what no cut leaves. **Errors**: those of `out`.
+/// Any bytes are accepted.
 pub fn log(
     bytes: &[u8],
     image: &mut [u8],
@@ -162,7 +162,7 @@ struct Segment<'a> {
 
 /// A record that is intact.
 struct Record<'a> {
-    /// From its first run to behind its padding, in the segment.
+    /// From its first run to the end of its padding, in the segment.
     range: Range<usize>,
     /// Its runs.
     bytes: &'a [u8],

@@ -30,7 +30,7 @@
 //! A cut in a confirmation may read as confirmed at one boot and not at the next. With words that
 //! fall so each time, several such cuts in a row can lose the durable segment. The rule above was
 //! searched against all such chains, with 2, 3 and 4 segments: with `n` segments, each chain of
-//! `2 * n - 2` cuts without a completed save is survived. docs/FAILURE-MODEL.md says more.
+//! `2 * n - 2` cuts without a completed save is survived. docs/failure-model/mirror.md says more.
 
 use crate::format::MAX_SEGMENTS;
 use core::ops::Range;
@@ -103,8 +103,8 @@ impl Log {
         self.open = false;
     }
 
-    /// No segment was ever there. The caller has seen to it that none counts. What this boot has
-    /// erased stays so.
+    /// Treats the range as never saved. The caller makes sure that no segment counts. What this
+    /// boot has erased stays so.
     pub(crate) fn forget(&mut self) {
         self.blank = true;
     }
@@ -167,11 +167,15 @@ impl Log {
         })
     }
 
+    // INVARIANT "The durable segment stays": a boot erases the newest segment that reads as
+    // confirmed only after it has completed a newer one.
+    // Noticed by: log/tests.rs; planted `keeps-newest-marked`, `oldest-first`.
+
     /// The segment that the next save begins.
     pub(crate) fn target(&self) -> u8 {
         let last = self.count - 1;
         if self.is_blank() {
-            // What others wrote usually begins at the start, and stays recognisable.
+            // Data of others usually begins at the start of a range, so it stays recognisable.
             return last;
         }
         let durable = if planted!("nv-mirror/keeps-newest-marked") {
@@ -191,6 +195,10 @@ impl Log {
         });
         best.unwrap_or(last)
     }
+
+    // INVARIANT "No unseen segment": when a segment begins to count, each other one was seen by
+    // this boot, or erased by it: `Mirror::begin` asks here.
+    // Noticed by: planted `unseen-not-erased`.
 
     /// Whether a segment is erased before the target begins to count. In a blank range, only the
     /// target is: if another erase were cut, a later boot could find other data, and no segment.

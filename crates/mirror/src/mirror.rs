@@ -45,6 +45,9 @@ use nvmem::{Model, Region, planted};
 type NumberAndCheck = Option<(u32, u32)>;
 
 /// A region in RAM whose content lives in a log on a medium. See [the crate](crate).
+///
+/// Padding of a type may hold old bytes of RAM. They are saved as they are, like all bytes of the
+/// region: a type that passes [`nvmem::assert_no_padding`] has none.
 pub struct Mirror<'m, D> {
     medium: D,
     image: Image<'m>,
@@ -95,8 +98,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    /// As [`Mirror::open`], for any content of the range: what it holds is given up. The region
-    /// holds zeros.
+    /// As [`Mirror::open`], for any content of the range, which is lost. The region holds zeros.
     ///
     /// **Power loss**: the range holds the old log as before; or, for another layout, an older
     /// state of it; no log; or parts of other data. Call it again. **Cost**: erases the range, or
@@ -125,8 +127,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// neither blank nor a log, as in a new FRAM chip or where another program had its data. For
     /// the first boot of a device and all later ones.
     ///
-    /// It never gives up a mirror's log in this range: one of another version, of another size of
-    /// the image, with another number of segments, or a damaged one stays as it is. So does a range
+    /// It never erases a mirror's log in this range: one of another version, of another size of the
+    /// image, with another number of segments, or a damaged one stays as it is. So does a range
     /// that begins with `RL`, as all formats of Relume do. [`Mirror::format`] takes any range.
     ///
     /// **Power loss**: nothing is written where there is a log. A range that is being formatted
@@ -313,7 +315,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         self.log.tail().map_or(0, |t| t.end - t.at)
     }
 
-    /// The medium, for what a driver does beside reads and writes. Write nothing to the log's
+    /// The medium, for what a driver does besides reads and writes. Write nothing to the log's
     /// range.
     pub fn medium_mut(&mut self) -> &mut D {
         &mut self.medium
@@ -330,6 +332,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
         }
         Err(MirrorError::OtherRegion)
     }
+
+    // INVARIANT "The shadow is the medium": while a segment is open, the shadow holds what the
+    // medium does. A failed or dropped save closes the segment.
+    // Noticed by: planted `goes-on-after-error`.
 
     fn save<T: AtRest>(&mut self, owner: &mut T) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
@@ -366,6 +372,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
             owner.resting(|owned| self.image.take_all(&owned));
         }
     }
+
+    // INVARIANT "No header over what is written": without erase, the target has no valid header
+    // while its base image is written, also if a save that did not return has completed one.
+    // Noticed by: `two_dropped_saves_are_a_cut` in tests/suite/asynch.rs,
+    // `two_saves_that_fail_lose_nothing` in tests/suite/basic.rs; planted `old-header-stays`,
+    // `header-first`.
 
     /// Begins a segment with all of the image.
     fn begin<T: AtRest>(&mut self, owner: &mut T) -> output!(Result<(), MirrorError<D::Error>>) {
@@ -476,9 +488,9 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    /// Whether a segment begins as the formats of Relume do, that a mirror with any number of
-    /// segments would have in this range; but for the last one of this mirror. **Errors**: one has
-    /// the header of another log.
+    /// Whether a segment begins as the formats of Relume do. It may be a segment of a mirror with
+    /// any number of segments in this range, except the last one of this mirror. **Errors**: one
+    /// has the header of another log.
     fn is_of_relume(&mut self, range: Range<u32>) -> output!(Result<bool, MirrorError<D::Error>>) {
         steps!({
             // There it may be a first save that was cut.
@@ -499,6 +511,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
             Ok(any)
         })
     }
+
+    // INVARIANT "Nothing comes back": without erase, `begin` writes the first base image of a range
+    // over zeros, so that no record of a log that a cut format gave up follows it.
+    // Noticed by: `a_format_that_fails_brings_nothing_back` in tests/suite/basic.rs; planted
+    // `cut-format-comes-back`.
 
     fn write_zeros(&mut self, range: Range<u32>) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
@@ -639,6 +656,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
+    // INVARIANT "First a segment of its own": on flash no record follows one of an earlier boot,
+    // and nothing is durable in a boot before its own segment. On flash `load` leaves the log
+    // without a tail.
+    // Noticed by: planted `appends-after-boot`.
+
     /// Brings the newest intact segment to RAM.
     fn load(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
@@ -667,6 +689,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
+    // INVARIANT "The first save is the first": until a save of a blank range has ended, each save
+    // is its first: number 1, in the last segment, and no other segment is touched. Also in
+    // `begin`.
+    // Noticed by: `two_dropped_saves_are_a_cut` in tests/suite/asynch.rs; planted
+    // `cut-first-save-counts`, `first-save-goes-on`.
+
     /// Whether the range holds only the first segment, with a marker that may be unstable. Nothing
     /// is durable then. The next save writes it again and touches no other segment: if that were
     /// cut, a later boot could find other data, and no segment.
@@ -683,8 +711,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    /// Whether all is blank but what the first save writes. That is the last segment. Where nothing
-    /// is erased, it is only the first part of that segment.
+    /// Whether all is blank except what the first save writes: the last segment, or without erase
+    /// the first part of it.
     fn is_blank_but_last(&mut self) -> output!(Result<bool, MirrorError<D::Error>>) {
         steps!({
             let start = self.log.start;
@@ -709,6 +737,11 @@ impl<'m, D: Medium> Mirror<'m, D> {
             Ok(false)
         })
     }
+
+    // INVARIANT "Blank is not damaged": a range counts as blank only if all that the first save
+    // cannot have written is blank, and the last segment has no header or that of the first save.
+    // Noticed by: `damage_is_not_a_blank_range`, `other_data_in_the_last_segment` in
+    // tests/suite/basic.rs; planted `damaged-is-blank`, `last-segment-ignored`.
 
     /// No segment counts: whether the range is blank. What the first save writes may hold anything,
     /// because that may have been cut.
@@ -772,6 +805,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
             Ok(())
         })
     }
+
+    // INVARIANT "Read once": the bytes of a record that are checked are those that are used. They
+    // go to the image, and then to the shadow.
+    // Noticed by: planted `record-read-twice`, `torn-record-stays`, `check-ignored`.
 
     /// Reads one record to the image. `None`, and the image as before, if it is none.
     fn load_record(

@@ -1,4 +1,4 @@
-//! The layout of a node pool and the meaning of its words. docs/SPEC.md has the same as pictures.
+//! The layout of a node pool and the meaning of its words. docs/spec/nvlist.md has every byte.
 //!
 //! ```text
 //!  +------------+--------+-----------+-------------+------------------+-------+-------+----
@@ -45,7 +45,8 @@ pub(crate) const HELD: Link = 1;
 pub(crate) const LINKS: usize = 4;
 /// The offset of the record of operations that are not staged. The two targets of moves follow it.
 pub(crate) const RECORD: usize = Superblock::BYTES;
-/// The offset of the first list's head.
+/// The offset of the first list's head. It does not depend on the number of contexts, so a list is
+/// a constant.
 pub(crate) const HEADS: usize = RECORD + 3 * LINKS;
 
 /// The next multiple of 8.
@@ -254,7 +255,7 @@ mod tests {
         }
     }
 
-    /// The same in 128 bits, where nothing wraps.
+    /// `Geometry::bytes_for` in u128, to detect overflow.
     fn wide<M: Model>(lists: usize, contexts: usize, nodes: usize, size: usize) -> u128 {
         let up8 = |v: u128| v.div_ceil(8) * 8;
         let [lists, contexts, nodes, size] = [lists, contexts, nodes, size].map(|v| v as u128);

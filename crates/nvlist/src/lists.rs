@@ -7,7 +7,9 @@ use crate::map::{Core, LinkMap};
 use core::marker::PhantomData;
 use nvmem::{InOrder32, Model, Persist, mapped};
 
-/// Makes `'b` invariant: the brands of two pools never unify.
+/// Makes `'b` invariant: the brands of two pools never unify. The alternative was a session number
+/// in each handle, compared at each use: four more instructions for each operation, an error that
+/// no program wants to handle, and handles that survive the lists.
 pub(crate) type Brand<'b> = PhantomData<fn(&'b ()) -> &'b ()>;
 
 /// Access to the lists of one pool, inside of [`NodePool::with`](crate::NodePool::with).
@@ -28,6 +30,11 @@ pub struct Lists<'b, T, M = InOrder32> {
     label = "the lists would go to another thread",
     note = "to use lists from several threads or interrupts, put the pool into `nvlist::Shared`"
 )]
+
+// INVARIANT "In one thread": lists stay in the thread that made them: `Send` and `Sync` have a
+// bound that no type meets.
+// Noticed by: tests/ui/threads.rs.
+
 pub trait InOneThread {}
 
 // SAFETY: invariant "In one thread": the bound never holds. It replaces what the compiler would
@@ -51,6 +58,10 @@ impl List<'_> {
         }
     }
 }
+
+// INVARIANT "One owner": a node is in one list, or held by one `Node`, or free. `Node` is not
+// `Clone`, is given away, and carries a brand.
+// Noticed by: compile-fail tests in tests/ui.
 
 /// A node that is in no list, and the right to link it.
 ///
@@ -85,7 +96,8 @@ impl<T: Persist> Drop for EditGuard<T> {
 }
 
 /// The position of a node, to find it again in constant time with [`Lists::seek`]. It may be kept
-/// in RAM or stored. It says nothing about the node that is there now.
+/// in RAM or stored. It owns nothing and says nothing about the node that is there now. It exists
+/// because a kernel that ends a wait wants the node of the waiter at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ListPos(pub u16);
@@ -200,7 +212,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// Links a node at the beginning of a list.
     ///
     /// **Power loss**: the node is in the list, or free after the next open. **Cost**: 4 units, 5
-    /// of 2 bytes.
+    /// of 2 bytes. With 2-byte units one more if the last operation unlinked this node.
     #[inline]
     pub fn link_front(&mut self, list: List<'b>, node: Node<'b>) {
         // SAFETY: invariants "Links are checked" and "One owner": the head and the link after it
@@ -240,7 +252,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         }
     }
 
-    /// Links a node into a sorted list, behind the nodes with the same key: for a delay list or a
+    /// Links a node into a sorted list, after the nodes with the same key: for a delay list or a
     /// list by priority. See [`Lists::link_front`].
     #[inline]
     pub fn link_sorted<K: Ord>(
@@ -451,7 +463,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         self.at = unsafe { self.core().prev(self.at) };
     }
 
-    /// Links a node before this position; at the end, behind the last node.
+    /// Links a node before this position; at the end, after the last node.
     ///
     /// **Power loss**: the node is linked, or free after the next open. **Cost**: 4 units, 5 of 2
     /// bytes.
@@ -465,7 +477,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         }
     }
 
-    /// Links a node behind this position; at the end, before the first node. See
+    /// Links a node after this position; at the end, before the first node. See
     /// [`Cursor::link_before`].
     #[inline]
     pub fn link_after(&mut self, node: Node<'b>) {
@@ -486,7 +498,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         Ok(ListPos(at as u16))
     }
 
-    /// Inserts a new node with this content behind this position. See [`Lists::push_front`].
+    /// Inserts a new node with this content after this position. See [`Lists::push_front`].
     /// **Errors**: as there.
     #[inline]
     pub fn insert_after(&mut self, value: T) -> Result<ListPos, Full<T>> {
@@ -528,8 +540,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// Replaces this node by another and returns this one.
     ///
     /// This changes a content in a list as a whole. **Power loss**: the old node is there, or the
-    /// new one. **Cost**: 4 units, 5 of 2 bytes. **Errors**: at the end, where no node is, the new
-    /// one comes back.
+    /// new one. **Cost**: 4 units, 5 of 2 bytes. One more if the last operation unlinked the new
+    /// node. **Errors**: at the end, where no node is, the new one comes back.
     #[inline]
     pub fn replace(&mut self, node: Node<'b>) -> Result<Node<'b>, Node<'b>> {
         if !self.is_at_node() {
@@ -571,7 +583,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         self.shift(n)
     }
 
-    /// Moves the node into a sorted list, behind the nodes with the same key. See
+    /// Moves the node into a sorted list, after the nodes with the same key. See
     /// [`Cursor::shift_front`].
     #[inline]
     pub fn shift_sorted<K: Ord>(&mut self, to: List<'b>, mut key: impl FnMut(&T) -> K) {

@@ -14,6 +14,13 @@ use nvmem::{Model, Region, Unit, mapped, planted};
 /// supported there.)
 const HALF: u32 = if usize::BITS > 16 { 16 } else { 0 };
 
+// INVARIANT "Links are checked": a link is a position of this pool before anything is loaded
+// through it, and stays one. The walk at open checks all links (walk.rs), and every store of a link
+// stores a position.
+// Noticed by: hostile images in tests/suite/hostile, fuzzing; `every_link_leads_everywhere`;
+// `stale_pointers_after_a_crash`, `a_recovery_does_not_follow_what_it_has_not_checked` and
+// `the_head_is_right` in tests/suite/others.rs.
+
 /// A pool's region and layout.
 pub(crate) struct LinkMap<'m, M> {
     pub region: Region<'m, M>,
@@ -173,7 +180,7 @@ impl<M: Model> LinkMap<'_, M> {
         }
     }
 
-    /// The position of a move's target.
+    /// The position of a move's target: the kinds are numbered so that arithmetic gives it.
     #[inline(always)]
     pub fn target(kind: OpKind) -> Link {
         (RECORD >> Self::SHIFT) + kind as usize * Self::LINKS
@@ -251,7 +258,10 @@ impl<'m, M: Model> Core<'m, M> {
         self.hint.set(x);
     }
 
-    /// Finds a free node. **Cost**: loads only.
+    /// Finds a free node, searching from where the last one was released. Mostly the first node is
+    /// free; in the worst case this looks at all of them. A free list on the medium would cost two
+    /// stores for each allocation and release, and would have to be part of the record. **Cost**:
+    /// loads only.
     pub fn find_free(&self) -> Option<Link> {
         let mut at = self.hint.get();
         loop {

@@ -1,5 +1,5 @@
-//! The list operations, and their recovery: which stores, in which order. docs/DESIGN.md has the
-//! table of what a cut leaves after each.
+//! The list operations, and their recovery: which stores, in which order. What a cut leaves after
+//! each is below.
 //!
 //! Every operation rolls forward: one record names the node `X` and the operation. Links tell how
 //! far it came. There is no undo log.
@@ -27,10 +27,11 @@
 //!
 //! Why this is safe: before the record is stored, no link of another node has changed. After it,
 //! `X.links` (or the target) name all neighbours until the last store, so recovery can repeat the
-//! stores behind the record. A move uses the target that the standing record does not name, so a
-//! cut while it is written does not harm that record. In a move, `X.links` change only after the
-//! old neighbours were joined. On a medium where two links are two units, the previous link changes
-//! first; from it recovery sees that step 3 is done.
+//! stores that follow the record. A move uses the target that the standing record does not name, so
+//! a cut while it is written does not harm that record. In a move, `X.links` change only after the
+//! old neighbours were joined. Then `X.prev` is `P2`. It cannot be before: `X` would be at its
+//! destination, and the move does nothing. On a medium where two links are two units, the previous
+//! link changes first; from it recovery sees that step 3 is done.
 //!
 //! Recovery finishes the operation that a cut interrupted, from its record and the links:
 //!
@@ -48,6 +49,9 @@
 //! A link is checked before anything is loaded through it. All neighbours must be in a state that
 //! the operation leaves after one of its stores; else nothing is stored, and the image is damaged.
 //! Repeating the stores changes nothing that is already done, so a cut in the recovery is harmless.
+//! On a buffered medium any subset of the stores between two fences may be missing. Recovery stores
+//! all of them. None depends on another, except `X.links`, which a fence separates from those of P
+//! and N.
 //!
 //! A *staged* operation has a record of its own context, and a sequence number beside it. It
 //! happens if and only if that number is committed.
@@ -82,6 +86,10 @@ impl<M: Model> Core<'_, M> {
             self.insert_as(OpKind::Insert, x, p, n)
         }
     }
+
+    // INVARIANT "Record before neighbours": while a link of P or N is changed, the record stands
+    // and X's links name P and N. Also in `remove` and `shift`.
+    // Noticed by: planted `no-record`, `no-fence-before-record`, `no-fence-after-record`.
 
     #[inline(always)]
     unsafe fn insert_as(&self, kind: OpKind, x: Link, p: Link, n: Link) {
@@ -158,6 +166,11 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
+    // INVARIANT "A finished record is harmless": finishing the operation that a standing record
+    // names changes nothing. Kept here, and by the two targets that alternate in `shift`.
+    // Noticed by: planted `one-target`, `removed-and-inserted-at-once`,
+    // `removed-and-replacing-at-once`, `previous-link-first`, `no-fence-at-the-end`.
+
     /// Stores a node's own links before any other node leads to it.
     ///
     /// The record of the node's own removal may still stand. Recovery would then join the
@@ -200,6 +213,10 @@ impl<M: Model> Core<'_, M> {
             self.staged.set(0);
         }
     }
+
+    // INVARIANT "One record": at most one of all records is set. `stage` clears the last one,
+    // `finish` its own.
+    // Noticed by: planted `staged-record-stays`, `abandoned-record-stays`, `two-records-accepted`.
 
     /// Stores an operation up to its record, for a commit with a sequence number. Links of other
     /// nodes do not change. **Cost**: that of the operation up to its record, one unit for the
@@ -299,6 +316,10 @@ impl<M: Model> LinkMap<'_, M> {
         }
     }
 
+    // INVARIANT "Old links before new": a node on the move keeps its links until its neighbours are
+    // joined.
+    // Noticed by: planted `old-links-lost`, `no-fence-in-move`.
+
     /// The stores of a move that follow its record. The node's own links tell how far they came.
     #[inline(always)]
     pub unsafe fn finish_move(&self, x: Link, p: Link, n: Link, p2: Link, n2: Link) {
@@ -349,6 +370,10 @@ impl<M: Model> LinkMap<'_, M> {
 }
 
 impl<M: Model> LinkMap<'_, M> {
+    // INVARIANT "The number decides": a staged operation happens if and only if its sequence number
+    // is committed.
+    // Noticed by: planted `always-committed`, `no-fence-before-staged-record`.
+
     /// Finishes or drops the operation that was cut, if there is one. Idempotent; at most 6 units,
     /// 7 of 2 bytes.
     ///

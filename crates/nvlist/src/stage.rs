@@ -48,9 +48,29 @@ impl<'b> Context<'b> {
 /// dropped.
 ///
 /// Store the number as committed, fence, and call [`Staged::committed`]. The lists are borrowed in
-/// between. If other threads use them, do all of it in one critical section. **Power loss**: from
-/// here on the number decides. The next open asks the resolver, and finishes or drops the
-/// operation.
+/// between, so no other operation can run: stage late. If other threads use them, do all of it in
+/// one critical section. **Power loss**: from here on the number decides. The next open asks the
+/// resolver, and finishes or drops the operation.
+///
+/// ```
+/// # use nvlist::{NodePool, nvmem::{InOrder32, Region}};
+/// # let memory = Box::leak(Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 64]));
+/// # let region = Region::<InOrder32>::new(memory);
+/// # fn committed(_context: usize) -> u32 { 0 }
+/// # fn commit(_seq: u32) {}
+/// // One context. The pool of objects is opened with the same resolver, `committed`.
+/// let mut pool = NodePool::<u32, 1>::open_resolved(region, 1, committed)?;
+/// pool.with(|mut lists, [queue]| {
+///     let context = lists.context(0).ok_or("opened with one")?;
+///     let node = lists.alloc(7)?;
+///     let seq = 1; // Prepared::seq
+///     let staged = lists.stage_back(context.stage_seq(seq), queue, node);
+///     commit(seq); // one store commits the transaction and this operation; then a fence
+///     staged.committed();
+///     Ok::<(), Box<dyn std::error::Error>>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a staged operation does not happen when it is dropped"]
 pub struct Staged<'a, 'b, M: Model, D, B> {
     guard: Guard<'b, M>,

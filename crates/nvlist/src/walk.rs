@@ -29,6 +29,10 @@ pub struct Audit {
 }
 
 impl<M: Model> LinkMap<'_, M> {
+    // INVARIANT "No step twice": the walk meets each node once, because each link must have its
+    // counterpart.
+    // Noticed by: planted `walk-looks-forward-only`, `ring-unseen`.
+
     /// Walks all lists; returns the number of nodes in them. **Errors**: a link that is not
     /// answered, or an invalid content.
     pub fn walk(&self, size: usize, check: CheckFn) -> Result<usize, OpenError> {
@@ -65,9 +69,9 @@ impl<M: Model> LinkMap<'_, M> {
 
     /// Whether the node is in a list: the node or head before it leads to it.
     ///
-    /// For a node in no list this is false: the neighbours in its links were joined when it left,
-    /// or it was not linked yet. In a damaged image [`LinkMap::sweep`] counts other numbers than
-    /// [`LinkMap::walk`].
+    /// For a node in no list this is false: its predecessor was joined with another node when it
+    /// left, or does not lead to it yet. In a damaged image [`LinkMap::sweep`] counts another
+    /// number than [`LinkMap::walk`].
     pub fn is_linked(&self, x: Link) -> bool {
         // SAFETY: invariant "Links are checked": a node.
         self.leads_to(unsafe { self.prev(x) }, x)
@@ -78,6 +82,9 @@ impl<M: Model> LinkMap<'_, M> {
         // SAFETY: invariant "Links are checked": checked before it is followed.
         self.is_link(p) && unsafe { self.next(p) } == x
     }
+
+    // INVARIANT "Nothing leaks": after an open each node is in a list or free.
+    // Noticed by: `audit` after every cut; planted `no-reclaim`.
 
     /// Counts how the nodes are used. With `reclaim` it frees those that are neither free nor in a
     /// list. `linked` is the number that the walk found in lists.

@@ -1,4 +1,5 @@
 //! Parses and checks the item. Refuses everything that is wrong by its tokens alone.
+//! crates/nvmem/tests/ui pins the messages.
 
 use crate::attrs::{Options, Repr};
 use crate::names::Fresh;

@@ -2,6 +2,15 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+// From an item to code:
+//
+//   item and attributes -> input.rs: parse, refuse -> structs.rs, enums.rs: `impl Persist`
+//                                                  -> slots.rs: one slot for each field
+//                                                  -> methods.rs: getters and setters (`Fields`)
+//
+// It believes no path and no name: `nvmem`'s derived.rs proves the claims of the generated code
+// when the user's crate compiles.
+
 mod attrs;
 mod enums;
 mod input;
@@ -17,8 +26,58 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 /// Implements `nvmem::Persist` for a struct or enum: checks field by field that its values may live
-/// in non-volatile memory. The [crate] documentation lists the accepted types and the generated
-/// code.
+/// in non-volatile memory. The [crate] documentation lists the accepted types.
+///
+/// # What it generates
+///
+/// - `unsafe impl Persist`:
+///   - `At<'p>`: the type in another transaction;
+///   - `LAYOUT` and `HandleTargets`: names, offsets, sizes, tags, const parameters and the targets
+///     of handles, from which the layout fingerprint is computed;
+///   - `check`: validates raw bytes field by field, so that no invalid value ever exists;
+///   - `clear_padding`: fills gaps, the tail, and the bytes that a variant does not use with zeros.
+/// - `unsafe impl Plain`, for types without a lifetime parameter: they hold no handle, so their
+///   bytes mean the same anywhere.
+/// - For structs with named fields, `Fields` and a struct `NameSlots` of the same visibility, with
+///   one field slot per field, for libraries that log a field at its first write.
+///
+/// Enum offsets follow the layouts that the
+/// [reference](https://doc.rust-lang.org/reference/type-layout.html#primitive-representations)
+/// documents; struct offsets come from the compiler. The generated code is `no_std`, triggers no
+/// lint and needs no `allow`. Names in scope do not affect it: your own `bool`, `Result` or
+/// constant changes nothing. One exception: in a module with `#[no_implicit_prelude]`, types
+/// without a type parameter do not compile; put them into another module.
+///
+/// # Type parameters
+///
+/// The derive adds `T: Persist`. Put bounds of other traits on the `impl` blocks that need them, or
+/// combine them with `Plain`: `T: Plain + Copy`. In a transaction, `T` becomes `T::At<'p>`, and the
+/// bound must hold for that type too. Errors that depend on a type parameter's value appear where
+/// the type is used:
+///
+/// ```compile_fail
+/// use nvmem::Persist;
+///
+/// #[derive(Persist)]
+/// #[repr(C)]
+/// struct Last<T> {
+///     value: T,
+/// }
+///
+/// let _ = nvmem::fingerprint::<Last<u128>>(); // persistent data is aligned to 8 bytes at most
+/// ```
+///
+/// # Options
+///
+/// - `#[persist(crate = some::path)]`: the path of `nvmem`. Without this option the derive reads
+///   the program's `Cargo.toml`. It finds `nvmem` under the name that it has there, or the
+///   re-export of `pmem-tx`, `nv-replay`, `nvlist`, `vnv-heap`, `checkpoint`, `nv-rtos` or
+///   `nv-device`. So a program that depends on `pmem-tx` alone needs no option. You need it if
+///   another crate re-exports `nvmem`. The generated code calls no function by this path: it calls
+///   only methods of the implemented trait.
+/// - `#[persist(slots = Name)]`: another name for the struct of field slots.
+///
+/// There is no option to skip a field: every field is stored.
 #[proc_macro_derive(Persist, attributes(persist))]
 pub fn derive_persist(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);

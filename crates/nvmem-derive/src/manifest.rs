@@ -224,7 +224,7 @@ impl Parser {
         self.skip(mark).then_some(())
     }
 
-    /// Keys with dots between them, behind those of `table`.
+    /// Dotted keys, appended to those of `table`.
     fn keys(&mut self, table: &[String]) -> Option<Vec<String>> {
         let mut path = table.to_vec();
         loop {
@@ -315,7 +315,7 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
     Some(all)
 }
 
-/// The string at the beginning of `text`, and what stands behind it. `None` if it has no end.
+/// The string at the beginning of `text`, and the text after it. `None` if it has no end.
 /// Names of packages need no escapes, so they stay as they are.
 fn string(text: &str, quote: char) -> Option<(String, &str)> {
     let triple: String = [quote; 3].iter().collect();

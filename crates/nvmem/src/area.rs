@@ -1,4 +1,4 @@
-//! Values in a region whose length is a constant, for code that counts instructions.
+//! Values in a region whose length is a constant, for code where each instruction matters.
 
 use crate::device::Misuse;
 use crate::model::{Model, Unit};
@@ -12,8 +12,8 @@ pub trait AreaLength {
     const BYTES: usize;
 }
 
-/// The first bytes of a region, as many as `L` says. The length is compared once, so a place inside
-/// is compared with a constant.
+/// The first bytes of a region, as many as `L` says. The length is compared once, so later checks
+/// of an offset compare it with a constant.
 ///
 /// ```
 /// # use nvmem::{Area, AreaLength, InOrder32, Region};
@@ -54,7 +54,7 @@ impl<'m, M: Model, L: AreaLength> Area<'m, M, L> {
             return Err(Misuse::OutOfRange);
         }
         // SAFETY: invariant "Inside the region": inside of `L::BYTES`, which `new` has compared
-        // with the length; nothing of it is ever lent.
+        // with the length; no part of it is ever lent.
         unsafe { self.region.write_inside(at, value) }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Owners of regions that can prove that nothing is under way in them, and those who save such a
-//! region to a medium while its owner keeps it, such as `nv-mirror`.
+//! Owners of regions can prove that no operation on their region is under way. Savers, such as
+//! `nv-mirror`, save such a region to a medium while its owner keeps it.
 //!
 //! ```text
 //! owner (a pool, a runtime)                  saver (a mirror)
@@ -33,8 +33,8 @@ pub struct RestingRegion {
     pub scratch: Range<usize>,
 }
 
-/// A type that owns a region, such as a [`Region`] or a pool. Who has it as `&mut` knows that no
-/// operation of it on the region is under way.
+/// A type that owns a region, such as a [`Region`] or a pool. A caller with `&mut` to the owner
+/// knows that none of its operations on the region is under way.
 ///
 /// # Safety
 /// Until `f` returns, nothing else writes the region, and no `&mut` into it is used again before
@@ -61,11 +61,11 @@ unsafe impl<M: Model> AtRest for Region<'_, M> {
     }
 }
 
-/// Who saves regions that lie in volatile memory: a mirror on a medium.
+/// Saves regions that lie in volatile memory to a medium, as a mirror does.
 pub trait Save {
     /// The error of a save.
     type Error;
-    /// The owner has committed something. Saves if that is due by now.
+    /// Called when the owner has committed something. Saves if a save is due.
     ///
     /// **Power loss**, **Errors**: as for [`Save::durable`]. A save that failed stays due.
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error>;
@@ -87,7 +87,7 @@ pub trait AsyncSave {
     type Error;
     /// The owner has committed something.
     fn count_commit(&mut self);
-    /// Saves if that is due because of the commits since the last save.
+    /// Saves if the commits since the last save make it due.
     ///
     /// **Power loss**, **Errors**: as for [`Save::durable`].
     fn durable_if_due<T: AtRest>(
@@ -140,7 +140,7 @@ pub struct Beside<S> {
 }
 
 impl<S> Beside<S> {
-    /// A saver for a region that has `before` bytes before it and `after` bytes behind it.
+    /// A saver for a region that has `before` bytes before it and `after` bytes after it.
     ///
     /// # Safety
     /// The region that is saved and these bytes are one allocation, such as the parts of
@@ -174,8 +174,8 @@ impl<T> Widened<'_, T> {
     }
 }
 
-// SAFETY: invariant "At rest": the owner's own region is at rest, and who has made the `Beside` has
-// promised it of the others.
+// SAFETY: invariant "At rest": the owner's own region is at rest, and the caller of `Beside::new`
+// has promised the same of the bytes beside it.
 unsafe impl<T: AtRest> AtRest for Widened<'_, T> {
     fn resting<R>(&mut self, f: impl FnOnce(RestingRegion) -> R) -> R {
         let (before, after) = (self.before, self.after);
@@ -283,7 +283,7 @@ struct Wake<'a>(&'a Waits);
 
 impl Drop for Wake<'_> {
     fn drop(&mut self) {
-        // Each of them looks again.
+        // Each of these tasks tries again.
         for waker in self.0.0.iter().filter_map(Cell::take) {
             waker.wake();
         }
@@ -293,7 +293,7 @@ impl Drop for Wake<'_> {
 /// As many tasks as a pool has contexts wait without waking each other.
 const WAITERS: usize = 8;
 
-/// Who waits.
+/// The wakers of the tasks that wait.
 struct Waits([Cell<Option<Waker>>; WAITERS]);
 
 impl Waits {
@@ -312,7 +312,8 @@ impl Waits {
         }
         match (place, &self.0) {
             (Some(slot), _) => slot.set(Some(mine.clone())),
-            // One more than there are places: it takes a place, whose task looks again.
+            // All slots are taken: this waker replaces the first one, whose task is woken and tries
+            // again.
             (None, [first, ..]) => {
                 let mut other = first.replace(Some(mine.clone()));
                 if planted!("nvmem/waiter-forgotten") {
@@ -328,7 +329,7 @@ impl Waits {
 
 impl<S: Save> Save for &SharedSaver<S> {
     type Error = S::Error;
-    // No save runs code of a program, so nobody has the saver when a save begins.
+    // No save runs code of a program, so the saver is not borrowed when a save begins.
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         self.saver.borrow_mut().committed(owner)
     }
@@ -338,7 +339,7 @@ impl<S: Save> Save for &SharedSaver<S> {
 }
 
 impl<S: AsyncSave> SharedSaver<S> {
-    /// The saver, which knows of all commits.
+    /// The saver, after it has counted all commits.
     async fn informed(&self) -> Lent<'_, S> {
         let mut lent = self.wait().await;
         for _ in 0..self.late.take() {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Why this is safe: `check` accepts a length of at most `N`, and then each item up to it, or UTF-8
-//! up to it. Items behind the length are padding: nobody reads them, and `clear_padding` writes
+//! up to it. Items after the length are padding: nobody reads them, and `clear_padding` writes
 //! zeros there. A handle in a removed item has moved to the caller, so it has one owner.
 
 use crate::describe::{Member, Type};
@@ -30,6 +30,12 @@ impl fmt::Display for CapacityError {
     }
 }
 impl core::error::Error for CapacityError {}
+
+// INVARIANT "Filled to its length": a `List` has at most `N` items, and all up to its length are
+// values. A `Text` is UTF-8 of at most `N` bytes. Nobody reads an item after the length. Private
+// fields and `check` keep it.
+// Noticed by: planted `list-items-unchecked`, `list-rest-not-cleared` and `text-unchecked` in
+// tests/suite/bounded.rs; `any_bytes` in tests/suite/soundness/values.rs, under Miri.
 
 /// A list of at most `N` items that may live in non-volatile memory. `N` is at most 65535.
 ///
@@ -285,7 +291,7 @@ impl<const N: usize> Bytes<N> {
         self.resize((self.len() + n).min(N));
     }
 
-    /// Shortens it. The bytes behind become zeros.
+    /// Shortens it. The bytes after the new end become zeros.
     pub(crate) fn truncate(&mut self, len: usize) {
         if let Some(behind) = self.bytes.get_mut(len..) {
             behind.fill(0);

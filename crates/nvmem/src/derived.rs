@@ -18,6 +18,17 @@ pub const fn is_kept(align: usize) -> bool {
     cfg!(not(target_arch = "msp430")) || align <= 2
 }
 
+// INVARIANT "Parts are inside": the functions of `Persist` and the derive's touch only bytes inside
+// the value, at each field's own alignment and with the type that is checked there. The derive and
+// `Derived` keep it.
+// Noticed by: `the_compiler_agrees_on_the_offsets` in tests/suite/derive/layout.rs; Miri.
+
+// INVARIANT "No name is believed": the proof by `#[derive(Persist)]` rests on the language and on
+// the trait that it implements, never on a path or a name that a program can redefine. Generated
+// code reaches `Derived` as `<Self as Persist>::DERIVED`. It takes field addresses by `&raw const`
+// with their types, and discriminants from the compiler.
+// Noticed by: tests/suite/derive/hygiene.rs; tests/derive_paths.rs; tests/ui/path_that_lies.rs.
+
 /// The functions that generated code calls, as methods.
 ///
 /// Generated code reaches it as `<Self as Persist>::DERIVED`, so the methods are certainly those of

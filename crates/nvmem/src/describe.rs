@@ -247,7 +247,8 @@ pub(crate) const fn mixed(v: u128) -> u64 {
     Hash::new(0).long(v).value
 }
 
-/// The length of the longest chain of handles that a fingerprint follows.
+/// The length of the longest chain of handles that a fingerprint follows. A pool of `pmem-tx`
+/// refuses more than 13 types behind handles, so the fingerprint reaches every type of a pool.
 pub const REACH: usize = 16;
 
 type Four<D> = DepthMore<DepthMore<DepthMore<DepthMore<D>>>>;

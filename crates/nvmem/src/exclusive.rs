@@ -1,11 +1,16 @@
-//! A value that is lent to one at a time, with marks beside it: for code that counts instructions.
+//! A value with one borrower at a time, and a byte of marks, for code where each instruction
+//! matters.
 
 use core::cell::{Cell, UnsafeCell};
 
-/// A value that one call at a time has `&mut`, and a byte of marks.
+// INVARIANT "One loan": of the value of an `Exclusive` there is one `&mut` at a time. Only a loan
+// sets the mark `LENT` and clears it.
+// Noticed by: the test of this module, under Miri; the suites of `nv-device`.
+
+/// A value that one caller at a time borrows as `&mut`, and a byte of marks.
 ///
-/// As a `RefCell`, but what says that it is lent is a bit of the marks: who looks at them before
-/// a call, and changes them after it, does not look and store a second time.
+/// Like a `RefCell`, but the flag for "lent" is one of the marks. So a caller that checks the marks
+/// before a call, and changes them after it, needs no second check and store.
 ///
 /// ```
 /// use nvmem::Exclusive;
@@ -25,7 +30,7 @@ pub struct Exclusive<T> {
 /// Sets the marks when a loan ends, also if it unwinds.
 struct Loan<'a> {
     marks: &'a Cell<u8>,
-    /// What stays.
+    /// The marks that stay.
     mask: u8,
 }
 
@@ -69,7 +74,7 @@ impl<T> Exclusive<T> {
         self.marks.set(self.marks.get() | more & !Self::LENT)
     }
 
-    /// Takes all marks off but these.
+    /// Clears all marks but these.
     #[inline(always)]
     pub fn keep_marks(&self, kept: u8) {
         self.marks.set(self.marks.get() & (kept | Self::LENT))
@@ -87,12 +92,12 @@ impl<T> Exclusive<T> {
             marks: &self.marks,
             mask: !Self::LENT,
         };
-        // SAFETY: invariant "One loan": only a loan sets the mark `LENT`, and it takes it off when
-        // it ends. It was not set, so this is the only one. Like a `Cell`, this is not `Sync`.
+        // SAFETY: invariant "One loan": only a loan sets the mark `LENT`, and clears it when it
+        // ends. It was not set, so this is the only one. Like a `Cell`, this is not `Sync`.
         Some(f(unsafe { &mut *self.value.get() }))
     }
 
-    /// Lends the value if it has exactly these marks, and takes them off when the loan ends.
+    /// Lends the value if it has exactly these marks, and clears them when the loan ends.
     #[inline(always)]
     pub fn lend_marked<O>(&self, marks: u8, f: impl FnOnce(&mut T) -> O) -> Option<O> {
         if self.marks.get() != marks & !Self::LENT {

@@ -6,6 +6,10 @@ use crate::model::Model;
 use crate::ram::{RamDevice, RamNor};
 use crate::region::Region;
 
+// INVARIANT "Media are believed": a library that keeps handles on a medium reads what it wrote
+// there. `Faithful` is an `unsafe trait`, whose implementers promise this.
+// Noticed by: the compile-fail tests of `vnv-heap`.
+
 /// A medium that returns the data written to it.
 ///
 /// [`Medium`] is a safe trait, so a read may return any bytes. Records and logs cope with that,

@@ -34,6 +34,11 @@ thread_local! {
     static OBSERVER: Cell<Option<*const dyn Observer>> = const { Cell::new(None) };
 }
 
+// INVARIANT "Observers are alive": with the dev feature `instrument`, an observer stays borrowed
+// for as long as it is installed. `observe` removes it again, also when it unwinds; `install` is
+// `unsafe`.
+// Noticed by: the tests of `powerfail`, under Miri.
+
 /// Runs `f` while `o` observes this thread. Restores the previous observer afterwards, even if `f`
 /// unwinds.
 pub fn observe<R>(o: &dyn Observer, f: impl FnOnce() -> R) -> R {

@@ -49,7 +49,7 @@
 //! - Cleaning always has space: see `has_room`. The capacity is chosen so that four page copies per
 //!   page write suffice.
 //!
-//! docs/DESIGN.md gives the arguments in full.
+//! crates/nvmem/DESIGN.md has the alternatives.
 //!
 //! ```
 //! use nvmem::{Medium, level::WearLevelled, ram::RamNor};

@@ -20,6 +20,11 @@ use core::mem::MaybeUninit;
 #[cfg(feature = "instrument")]
 use crate::instrument::with as observe;
 
+// INVARIANT "One store module": a library store to a mapped medium goes through this module, with
+// one machine store for each unit.
+// Noticed by: powerfail, which compares memory at the end of a run and finds a store that no event
+// explains; the rig, which sees each machine store.
+
 /// One store of one atomic unit.
 ///
 /// **Power loss**: the unit is old or new. **Cost**: one store.
@@ -125,6 +130,10 @@ pub fn lend(at: *mut u8, len: usize) {
     observe(|o| o.lend(at, len));
     let _ = len;
 }
+
+// INVARIANT "Loans have ends": between the end of a loan and the next library store, everything
+// that was written through the loan is in memory. `end_loan` and `end_loans` keep it.
+// Noticed by: tests/suite/asm.rs; the rig's scenario `nvmem/loan` on three machines.
 
 /// Ends a loan: all writes of the user to the range are in memory before any later store.
 ///

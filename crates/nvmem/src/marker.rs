@@ -32,8 +32,8 @@
 //! On most NOR flash a word may be programmed again so that all its bits are programmed:
 //! [`Contract::overwrites`]. There a slot in doubt can be [killed](kill) instead of erased. A
 //! killed word is stable once [`kill`] has returned, whatever it was before. A kill that was cut
-//! may read as the old word again, so the next boot repeats it, and nobody relies on it before. On
-//! a medium without such an overwrite nothing is ever killed.
+//! may read as the old word again, so the next boot repeats it before it relies on it. On a medium
+//! without such an overwrite nothing is ever killed.
 //!
 //! A word that reads as blank may be one whose kill was cut. So nothing else is programmed there. A
 //! word that is *only* ever killed, in front of a slot, solves this: a boot kills it again before

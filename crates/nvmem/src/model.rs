@@ -42,6 +42,10 @@ impl Unit for u32 {
     }
 }
 
+// INVARIANT "A fence is nothing else": `Model::fence` returns, does not unwind, and runs no code of
+// a library that works on a medium. `Model` is an `unsafe trait`, whose implementers promise this.
+// Noticed by: tests/ui/model_without_promise.rs.
+
 /// What a power cut may leave of the stores to a memory-mapped medium.
 ///
 /// Each unit is old or new. On an in-order medium (`BUFFERED == false`) a prefix of the program's

@@ -38,6 +38,18 @@ impl core::fmt::Display for Invalid {
 }
 impl core::error::Error for Invalid {}
 
+// INVARIANT "Checked before it is a value": bytes of a medium become a value only after
+// `Persist::check`. `from_bytes` here and the walk of `pmem-tx` keep it.
+// Noticed by: hostile images; fuzzing; Miri.
+
+// INVARIANT "Padding is not read": no byte of padding is read as initialised. `Persist::PADDED` is
+// true where there is any. A region that holds values is not read as bytes before it is cleared,
+// except by nv-mirror ("Padding as memory"). `clear_padding`, copies as `MaybeUninit`, the derive
+// and `Region::mark_values` keep it.
+// Noticed by: Miri on padded types, with `padding_is_copied_and_never_read` and
+// `a_closed_region_is_not_read_as_bytes` in tests/suite/misuse/borrows.rs of `pmem-tx`;
+// tests/suite/values.rs, planted `padding-read-as-bytes`; tests/suite/derive/padding.rs.
+
 /// A type whose values may live in non-volatile memory. After a power cut, any build of the program
 /// with the same layout fingerprint may read them back.
 ///
@@ -106,8 +118,9 @@ pub unsafe trait Persist: Sized {
 ///
 /// The library never reads padding as initialised bytes, and writes zeros there when it writes a
 /// value. But an assignment through a `&mut T` may copy the padding of its source. These stale
-/// bytes of RAM then stay in non-volatile memory. Where that matters, add this check next to the
-/// type:
+/// bytes of RAM then stay in non-volatile memory until the library writes the value again.
+/// Rollbacks and moves copy them unread; no fingerprint, check or comparison depends on them. Where
+/// that matters, add this check next to the type:
 ///
 /// ```
 /// use nvmem::{Persist, assert_no_padding};
@@ -142,6 +155,11 @@ pub const fn assert_no_padding<T: Persist>() {
          gap; give the variants of an enum the same length"
     );
 }
+
+// INVARIANT "Plain is plain": a `Plain` type holds no handle and has no drop glue, so its bits may
+// be copied. The derive compiles only where every field is `Plain`; `assert_layout` refuses drop
+// glue.
+// Noticed by: tests/ui/path_that_lies.rs; tests/ui/drop_impl.rs.
 
 /// A persistable type without handles: its bytes mean the same at any address.
 ///

@@ -52,7 +52,7 @@
 //! - Where a word may be programmed again ([`Contract::overwrites`]), a boot appends, if all banks
 //!   hold a slot and the newest one is confirmed. It first programs the begin word of the last slot
 //!   again, and then that of its own slot. Both are now stable, so each later boot finds this slot
-//!   behind the torn one.
+//!   after the torn one.
 //! - A slot that was cut may read as valid later. Its sequence number must not be used again. Slots
 //!   of a bank have consecutive numbers. The first write to a bank skips one number.
 //!
@@ -65,11 +65,12 @@
 //! marked          no base, both unread    as confirmed           nothing: the first format
 //! ```
 //!
-//! tests/record_chains.rs searches chains of cuts. Two cuts in a row lose nothing, also if a word
-//! that was cut reads differently each time. A completed write ends a chain, and any number of
+//! tests/suite/record_chains.rs searches chains of cuts, and `an_unstable_commit_word` in
+//! tests/suite/crash_record.rs is a history of three. Two cuts in a row lose nothing, also if a
+//! word that was cut reads differently each time. A completed write ends a chain, and any number of
 //! chains may follow.
 //!
-//! docs/DESIGN.md explains why two banks, or one word fewer, do not suffice.
+//! crates/nvmem/DESIGN.md explains why two banks, or one word fewer, do not suffice.
 //!
 //! [`Contract::overwrites`]: crate::device::Contract::overwrites
 

@@ -35,6 +35,21 @@ impl core::fmt::Display for RegionError {
 }
 impl core::error::Error for RegionError {}
 
+// INVARIANT "Sole region": a range of addresses has one owner. `Region` is not `Clone`, and the
+// constructor from raw addresses is `unsafe`.
+// Noticed by: the compile-fail tests of `pmem-tx`.
+
+// INVARIANT "Regions are aligned": a region begins at a multiple of 8 on every target, also where a
+// `u64` needs less alignment. `Region::new` skips the bytes before, `Region::from_raw` refuses
+// other addresses, and a split is at a multiple of 8.
+// Noticed by: tests/suite/soundness/region.rs under Miri, for a target that aligns a `u64` to 4.
+
+// INVARIANT "Inside the region": each load from a region or store to it lies in it, at a multiple
+// of its unit. `Region::load`, `store` and `tail` are `unsafe` and assert it in debug builds;
+// `check_range` in mapped_medium.rs and `Area` compare each offset with the length.
+// Noticed by: Miri and tests/suite/soundness/region.rs, with all ways to split a region in two, and
+// one without bytes; tests/suite/values.rs.
+
 /// Exclusive ownership of a memory-mapped range of a medium whose failure model is `M`.
 ///
 /// A region is not `Clone`: only its holder stores to the range. Bytes at the end that do not fill
@@ -166,8 +181,8 @@ impl<'m, M: Model> Region<'m, M> {
     /// The same without checks.
     ///
     /// # Safety
-    /// `at` is a multiple of the unit, and the units of a `T` behind it are inside; nothing of them
-    /// is lent.
+    /// `at` is a multiple of the unit; the units of a `T` from there on are inside, and none is
+    /// lent.
     #[inline(always)]
     pub(crate) unsafe fn write_inside<T: Plain>(&mut self, at: usize, value: &T) {
         let mut copy = MaybeUninit::<T>::uninit();
@@ -211,8 +226,8 @@ impl<'m, M: Model> Region<'m, M> {
     /// The same without checks.
     ///
     /// # Safety
-    /// `at` is a multiple of the unit, and the units of a `T` behind it are inside; they are
-    /// initialised, and nothing of them is lent.
+    /// `at` is a multiple of the unit; the units of a `T` from there on are inside and initialised,
+    /// and none is lent.
     #[inline(always)]
     pub(crate) unsafe fn read_inside<T: Plain>(&self, at: usize) -> Option<T> {
         let mut copy = MaybeUninit::<T>::uninit();
@@ -334,7 +349,7 @@ impl<'m, M: Model> Region<'m, M> {
     #[doc(hidden)]
     pub unsafe fn store_zeros(&self, from: usize, to: usize) {
         debug_assert!(from.is_multiple_of(M::Unit::BYTES) && to <= self.len());
-        // The base once: a store might change `self`, for all that the compiler knows.
+        // Reads the base once: for all the compiler knows, a store might change `self`.
         let mut at = self.base().wrapping_add(from).cast::<M::Unit>();
         for _ in from / M::Unit::BYTES..to / M::Unit::BYTES {
             // SAFETY: invariant "Inside the region", by the contract.
@@ -351,7 +366,7 @@ pub(crate) fn fits<T, M: Model>(at: usize, len: usize) -> bool {
     len.checked_sub(bytes).is_some_and(|last| at <= last)
 }
 
-/// The bytes of a `T` that are whole units, and those behind them.
+/// The bytes of a `T` that are whole units, and those after them.
 const fn units<T, M: Model>() -> (usize, usize) {
     let rest = size_of::<T>() % M::Unit::BYTES;
     (size_of::<T>() - rest, rest)

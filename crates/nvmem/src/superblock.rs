@@ -295,7 +295,7 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
 
     /// Whether the region is as a format of a blank one leaves it: the second copy is the newer one
     /// and says what is expected, beside the marker. The checksum would tell nothing more. It takes
-    /// ten times as long, and nearly each boot comes here.
+    /// 410 instructions of a Cortex-M4, the comparison 70, and nearly every boot comes here.
     #[inline(always)]
     fn is_as_formatted(self, expected: &Superblock) -> bool {
         let word = |i| self.word(1, i);
@@ -501,7 +501,7 @@ fn little(v: u32, bytes: usize) -> u32 {
 /// newer.
 ///
 /// A region that was blank before its format, and says what is expected, is [`State::Ready`]
-/// without a look at the checksum: only damage of the checksum itself stays unseen.
+/// without a check of the checksum: only damage of the checksum itself stays unnoticed.
 ///
 /// **Power loss**: writes nothing. **Cost**: if [`State::Ready`], reads both sequence numbers, and
 /// one copy twice: to compare and to decode it (28 words, about 100 instructions of a Cortex-M4).

@@ -44,8 +44,8 @@
 //!
 //! # Sequence numbers repeat
 //!
-//! A committed word keeps its stamp until somebody settles it. When its owner comes to the same
-//! number again, an old stamp would read as in doubt, and its state would be lost. So the owner
+//! A committed word keeps its stamp until it is settled. When its owner comes to the same number
+//! again, an old stamp would read as in doubt, and its state would be lost. So the owner
 //! [sweeps](Words::sweep) before each commit:
 //!
 //! ```text
@@ -69,18 +69,17 @@
 //! # Why this is safe
 //!
 //! - A word is one atomic unit: a cut leaves the old word or the new one.
-//! - Nobody asks which of two numbers is newer, so numbers may wrap.
+//! - No code asks which of two numbers is newer, so numbers may wrap.
 //! - Only the transaction of its stamp overwrites a word in doubt, and it keeps the state before.
 //! - A cell's version is a value whenever its word names it: `recover` settles all words and
 //!   checks the versions that they name, and each later write stores a whole value before its
 //!   word. This holds also if a resolver answers wrongly (invariant "A named version is a value").
 //!
 //! On a buffered medium the commit's own fence, before its store, covers all stores made here.
-//! There a resolver must not tell a number before the fence *behind* its commit store. If it does,
+//! There a resolver must not report a number before the fence *after* its commit store. If it does,
 //! another owner overwrites the state before of a transaction that a cut can still undo: the cut
 //! then leaves that transaction half done, or a torn version as the one that counts. So where one
-//! thread can preempt another, the commit store and the fence behind it are in one critical
-//! section.
+//! thread can preempt another, the commit store and the fence after it are in one critical section.
 
 use crate::mapped;
 use crate::model::{Model, Unit};
@@ -200,8 +199,8 @@ const fn ones(bits: u8) -> u32 {
     }
 }
 
-/// Who writes: an owner and the number of its running transaction, the one after its last
-/// committed.
+/// The writer of a word: an owner, and the number of its running transaction, which follows its
+/// last committed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Stamp {
@@ -223,7 +222,7 @@ pub enum TagError {
         /// A length that is enough.
         needed: usize,
     },
-    /// This word is none that the library writes: the image is damaged, or of other widths.
+    /// The library never writes such a word: the image is damaged, or has other widths.
     Damaged {
         /// Which.
         index: usize,
@@ -349,7 +348,8 @@ impl Tag {
         known.then_some(tag)
     }
 
-    /// Whether the stamp's transaction has not committed. `None` if nobody knows the owner.
+    /// Whether the stamp's transaction has not committed. `None` if the resolver does not know the
+    /// owner.
     fn in_doubt(&self, w: &Widths, resolve: &impl Fn(u32) -> Option<u32>) -> Option<bool> {
         if self.is_settled() {
             return Some(false);
@@ -477,7 +477,7 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     fn check(&self, resolve: &impl Fn(u32) -> Option<u32>) -> Result<Range<usize>, TagError> {
         let mut stamped = 0..0;
         for index in 0..self.count {
-            // Most words are zero, and a zero is told with less than any other settled word.
+            // Most words are zero, and of all settled words a zero is the fastest to recognise.
             if !self.is_zero(index) && self.settled(index).is_none() {
                 self.resolved(index, resolve)?;
                 widen(&mut stamped, index);
@@ -528,7 +528,7 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
     }
 
     /// The state of word `index`, if it is settled, as [`recover`](Self::recover) leaves all.
-    /// `None` for any other word, and for an index that there is not.
+    /// `None` for any other word, and for an index out of range.
     ///
     /// **Cost**: a load.
     #[inline(always)]
@@ -800,9 +800,9 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         Ok(())
     }
 
-    /// Settles `n` words from word `first` on, as far as they are of this owner, which has set none
-    /// in an open transaction. For an owner that counts its numbers itself, instead of
-    /// [`sweep`](Self::sweep).
+    /// Settles those of the `n` words from word `first` on that have the stamp of this owner. The
+    /// owner has set none of them in an open transaction. For an owner that counts its numbers
+    /// itself, instead of [`sweep`](Self::sweep).
     ///
     /// Each word must be visited before the owner has used all numbers since it was set.
     ///
@@ -813,7 +813,8 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         self.settle_some(first, n, Stamp { owner, sequence })
     }
 
-    /// Settles the words of the stamp's owner among some, except those of its open transaction.
+    /// Settles those of the `n` words from `first` on that the stamp's owner has set, except in its
+    /// open transaction.
     fn settle_some(&mut self, first: usize, n: usize, stamp: Stamp) -> Result<(), TagError> {
         for i in first..first.saturating_add(n).min(self.count) {
             let tag = self.tag(i)?;
@@ -827,6 +828,13 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         Ok(())
     }
 }
+
+// INVARIANT "A named version is a value": the tagged word of a cell names only versions that are
+// values of its type. `Cells::recover` settles all words and checks what they name; `set` and
+// `publish` write the whole value before the word.
+// Noticed by: `hostile_cells_give_errors` and `a_resolver_that_lies_gives_values` in
+// tests/suite/tagged.rs, also under Miri; tests/suite/crash_tagged.rs; planted `cell-unchecked`,
+// `cell-no-fence-in-publish`.
 
 /// A number of two-version cells of a plain type `T`, in a region of their own: each the bytes of
 /// two values and a tagged word. [`Words`] says what the operations have in common.
@@ -899,7 +907,8 @@ impl<'m, M: Model, T: Plain, F: WordWidths> Cells<'m, M, T, F> {
         let mut cells = Self::of(Words::new(region, count, fields)?);
         let checked = cells.check(0..count, &resolve).and_then(|stamped| {
             cells.words.settle_all(stamped.clone(), &resolve);
-            // The same resolver may have answered otherwise, so the states are taken again.
+            // A resolver may answer differently each time, so the check reads the settled words
+            // again.
             cells.check(stamped, &|_| None)
         });
         match checked {

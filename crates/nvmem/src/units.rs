@@ -1,4 +1,4 @@
-//! Some units of a region, for code that counts instructions: the length is compared once.
+//! Some units of a region, for code where each instruction matters: the length is compared once.
 
 use crate::mapped;
 use crate::model::{Model, Unit};

@@ -1,4 +1,4 @@
-//! A word and two copies of a plain value, for code that counts instructions: the length is
+//! A word and two copies of a plain value, for code where each instruction matters: the length is
 //! compared once.
 
 use crate::mapped;
@@ -14,11 +14,11 @@ pub trait HasVersions<M, T> {
     const VERSIONS: bool;
 }
 
-/// A unit at the start of a region, the word, and behind it two versions of a value: the word says
-/// which one counts. Nothing is read to write the other one.
+/// A word, which is the unit at the start of a region, and after it two versions of a value: the
+/// word says which one counts. Nothing is read to write the other one.
 ///
-/// They lie as a cell of [`tagged::Cells`](crate::tagged::Cells) does. Reading the versions back
-/// after a boot is up to that type, or to [`Region::read_value`]. Short values may do without
+/// The layout is that of a cell of [`tagged::Cells`](crate::tagged::Cells). That type, or
+/// [`Region::read_value`], reads the versions back after a boot. Short values may do without
 /// versions: `F` decides.
 ///
 /// ```
@@ -124,8 +124,9 @@ impl<'m, M: Model, T: Plain, F: HasVersions<M, T>> Versions<'m, M, T, F> {
         mapped::fence::<M>()
     }
 
-    /// Writes a version, with zeros for its padding. It does not count yet: that the caller stores
-    /// afterwards, behind a fence on a buffered medium. Nothing happens if there are no versions.
+    /// Writes a version, with zeros for its padding. It does not count yet: the caller then stores
+    /// the word that names it, on a buffered medium after a fence. Nothing happens if there are no
+    /// versions.
     ///
     /// **Power loss**: some units of the version are new. **Cost**: the value.
     #[inline(always)]

@@ -1,3 +1,5 @@
+//! Apart from the suite: it forbids lints for a whole crate, one of them a lint of crates only.
+//!
 //! Generated code triggers no lint that a user may forbid, and needs no `allow`, which `forbid`
 //! would refuse.
 

@@ -1,5 +1,5 @@
-//! A crate in which `::nvmem` and `::core` refer to the crate itself. It defines all names that
-//! generated code uses, with wrong functions.
+//! Apart from the suite: a crate in which `::nvmem` and `::core` refer to the crate itself. It
+//! defines all names that generated code uses, with wrong functions.
 //!
 //! `extern crate` needs no `unsafe`, so the derive's guarantees must not depend on a path.
 

@@ -1,3 +1,5 @@
+//! Apart from the suite: the compiler runs on each of these programs, with messages of its own.
+//!
 //! Types that cannot be persistent, and the compiler's messages for them. Each message names the
 //! remedy.
 //!

@@ -1,4 +1,5 @@
-//! A pool tells a mirror that it is at rest, and which of its bytes do not matter then.
+//! Tells a mirror that no transaction of a pool is open, and which bytes do not matter at that
+//! time.
 
 use crate::context::{Context, Core, CtxState, flag};
 use crate::pool::{Pool, Roots};

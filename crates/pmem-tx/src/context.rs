@@ -71,7 +71,7 @@ pub(crate) mod flag {
     pub const LEVEL: usize = !(OUTERMOST - 1);
 }
 
-/// The part of a context's state that other contexts read: bits of [`CtxState::ctx`] beside the
+/// The part of a context's state that other contexts read: bits of [`CtxState::ctx`], next to the
 /// context's index.
 pub(crate) mod announced {
     pub const INDEX: usize = 0x7f;
@@ -174,6 +174,13 @@ impl CtxState {
     pub fn withdraw(&self, what: usize) {
         self.ctx.set(self.ctx.get() & !what)
     }
+
+    // INVARIANT "In doubt is nobody's": while an entry of a block may still be undone, or is being
+    // undone, no other context takes the block, even if its header says free. The doubt is
+    // announced before the header changes. It ends after the fence that follows the commit store or
+    // the cleared entry.
+    // Noticed by: planted `free-not-announced`, `undo-not-announced` in tests/suite/preempt.rs.
+
     /// Whether blocks that its journal names may still change their kind, so that no other context
     /// may take them.
     #[inline(always)]
@@ -357,7 +364,7 @@ impl<A> From<Failed<A>> for Error {
     }
 }
 
-/// Tells arguments that the transaction which they have entered has ended, also by unwinding.
+/// Calls `Arg::ended` when the transaction has ended, also if it unwinds.
 struct Ended<'a, A: Arg>(&'a A);
 impl<A: Arg> Drop for Ended<'_, A> {
     #[inline(always)]
@@ -367,7 +374,8 @@ impl<A: Arg> Drop for Ended<'_, A> {
     }
 }
 
-/// Arguments of a transaction that is prepared: not dropped, but told when it has ended.
+/// Arguments of a prepared transaction. They are not dropped; `Arg::ended` is called when the
+/// transaction has ended.
 struct Entered<A: Arg>(ManuallyDrop<A>);
 impl<A: Arg> Entered<A> {
     fn into_inner(self) -> A {
@@ -433,6 +441,9 @@ impl<M: Model> Running<'_, M> {
         self.store_word(self.s.seq.get());
         self.committed();
     }
+
+    // INVARIANT "Commit is one unit": between `prepare` and `committed` one unit decides.
+    // Noticed by: planted `commit-in-two-stores`; the asserted costs.
 
     #[inline(always)]
     fn store_word(&self, seq: usize) {
@@ -720,7 +731,7 @@ where
 /// forgotten, its context refuses further transactions with [`Error::Unfinished`].
 #[must_use = "a prepared transaction is undone when it is dropped"]
 pub struct Prepared<'c, A: Arg, O, M: Model> {
-    // Rolled back before the arguments are told.
+    // Dropped first: the rollback ends before `Arg::ended` is called.
     running: Running<'c, M>,
     result: O,
     args: Entered<A>,
@@ -820,28 +831,42 @@ pub unsafe trait Section: 'static {
 /// `S`.
 ///
 /// ```
-/// # enum Masked {}
-/// # static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-/// # // SAFETY: a lock.
-/// # unsafe impl pmem_tx::Section for Masked {
-/// #     fn with<R>(f: impl FnOnce() -> R) -> R {
-/// #         let _guard = ONE.lock();
-/// #         f()
-/// #     }
-/// # }
-/// use pmem_tx::{Contexts, Pool, Preempted, nvmem::{InOrder32, Region}};
+/// use pmem_tx::{Contexts, PBox, Pool, Preempted, Section, nvmem::{InOrder32, Region}};
+/// use std::sync::Mutex;
 ///
+/// // For a host. On a device with one core: `critical_section::with(|_| f())`.
+/// static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+///
+/// enum Masked {}
+/// // SAFETY: while `f` runs, no other thread or interrupt runs one.
+/// unsafe impl Section for Masked {
+///     fn with<R>(f: impl FnOnce() -> R) -> R {
+///         let _guard = ONE_AT_A_TIME.lock();
+///         f()
+///     }
+/// }
 /// type Fram = Preempted<InOrder32, Masked>;
-/// # let memory = Box::leak(Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 128]));
-/// let mut pool = Pool::<Contexts<(u32, u16)>, Fram>::open(Region::new(memory), |_| Ok((0, 0)))?;
-/// let (mut control, mut radio) = pool.contexts();
+/// type Root = Option<PBox<'static, [u32; 4]>>;
+///
+/// # let memory = Box::leak(Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 256]));
+/// let region = Region::new(memory);
+/// let mut pool = Pool::<Contexts<(Root, u32)>, Fram>::open(region, |_| Ok((None, 0)))?;
+/// let (mut control, mut timer) = pool.contexts();
 /// std::thread::scope(|s| {
-///     // A context may move to another thread or an interrupt; only one uses it at a time.
-///     s.spawn(|| radio.tx(|tx, n| Ok(*n.get_mut(tx)? += 1)));
-///     control.tx(|tx, n| Ok(*n.get_mut(tx)? += 1))
+///     s.spawn(move || timer.tx(|tx, ticks| Ok(*ticks.get_mut(tx)? += 1)));
+///     control.tx(|tx, samples| {
+///         *samples.get_mut(tx)? = Some(PBox::new(tx, [0; 4])?);
+///         Ok(())
+///     })
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A context is used by one thread of control at a time; its type enforces this. Transactions of
+/// other contexts, in threads and interrupts, may preempt it anywhere outside of a section, and may
+/// stay open. An interrupt with its own context may allocate, free, update and abort; it never
+/// waits. It may get [`Error::PoolFull`] earlier, because a block that another context frees is
+/// available only after the commit of that context.
 ///
 /// The format is that of `M`. **Cost**: the sections. A pool of any other model has none.
 pub struct Preempted<M, S> {

@@ -29,8 +29,16 @@
 //! transaction in doubt names it (`in_doubt`).
 //!
 //! Where contexts preempt each other, each step of a search runs in a critical section of at most
-//! `HEADERS_PER_SECTION` headers. The search restarts if another context has joined blocks in
-//! between.
+//! `HEADERS_PER_SECTION` headers. A section ends only where no free block lies before it. A block
+//! that a search finds is read again in the section that takes it. The search restarts if another
+//! context has joined blocks in between: at most once for each preemption, the bound of lock-free
+//! structures on one core.
+//!
+//! Rejected: an owner and a sequence number in each header. They would spare the section for the
+//! headers, not for the search, save a journal entry for each allocation, and cost a sweep over the
+//! heap. A lock-free search is not possible: blocks may be joined under it, and it could take
+//! somebody's content for a header. A position that the joining context moves along would be
+//! wait-free, and cost each context a word of RAM, even where nothing is preempted.
 
 use crate::context::{Core, CtxState, announced};
 use crate::error::{Component, Error, JournalOverflow};
@@ -145,6 +153,13 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
+    // INVARIANT "Shared in sections": where contexts preempt each other, these are read and written
+    // in critical sections only: block headers, tags of cells, the cursor, and what a context
+    // announces to others. An allocation is one section from the last step of its search to its
+    // last header. Also in `Core::alloc`, and in `settle_frees` and `rollback_to` (journal.rs).
+    // Noticed by: planted `alloc-in-no-section`, `walk-in-no-section`; `contexts_go_to_threads`
+    // under Miri.
+
     /// Like [`Core::for_each_block`], in critical sections of a few blocks each, because other
     /// contexts may change blocks in between. Starts again when another context has joined blocks:
     /// `f` may see a block twice and must be idempotent.
@@ -222,8 +237,8 @@ impl<M: Model> Core<'_, M> {
         AllocResult::At(header + Self::UNIT)
     }
 
-    /// Takes the block at the cursor, which the last allocation has left behind it, if it is free
-    /// and large enough. Returns the header's offset. Call in a critical section.
+    /// Takes the block at the cursor, which is the one after the last allocation, if it is free and
+    /// large enough. Returns the header's offset. Call in a critical section.
     #[inline(always)]
     fn alloc_at(
         &self,
@@ -377,6 +392,10 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
+    // INVARIANT "Free means free": a block whose header says free has no owner, committed or in
+    // doubt. Frees take effect in `prepare` (journal.rs), and an allocation asks here.
+    // Noticed by: planted `free-at-once`, `reuse-before-commit`.
+
     /// Whether a transaction in doubt of another context has freed this block, or is giving it back
     /// by an abort. The block may change its kind again, so nobody else may take it.
     #[inline(always)]
@@ -401,6 +420,10 @@ impl<M: Model> Core<'_, M> {
             freed && Undo::units(second, Self::UNIT) == 0
         })
     }
+
+    // INVARIANT "The chain is whole": at every moment the blocks tile the heap. One store changes a
+    // block, and a split stores the header of the remainder before it.
+    // Noticed by: planted `split-in-wrong-order`, `no-fence-in-split`, `block-past-the-end`.
 
     /// Makes the first `want` of `free_bytes` free bytes at `off` a block of this kind.
     #[inline(always)]
@@ -441,6 +464,10 @@ impl<M: Model> Core<'_, M> {
         self.log_free(s, header, kind)
     }
 }
+
+// INVARIANT "Steady or anew": a walk that lets other contexts run continues only where a block
+// still begins. A context that joins blocks clears `announced::CHAIN_STABLE` of all others.
+// Noticed by: planted `search-goes-on-anywhere`.
 
 /// Blocks are joined: searches of other contexts start again, because they may be at the header of
 /// one. Call in a critical section.

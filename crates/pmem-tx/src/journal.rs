@@ -45,12 +45,17 @@ pub(crate) enum VersionUpdate {
     /// version that the walk has not checked, and no repeated number matches a tag from before the
     /// reboot.
     Mount,
-    /// Sweep: all tags except those of the transaction in doubt lose their number before it
-    /// repeats.
+    /// Sweep: clears old sequence numbers from tags before they are used again. Leaves those of the
+    /// transaction in doubt.
     Sweep,
 }
 
 impl<M: Model> Core<'_, M> {
+    // INVARIANT "Logged before lent": while a `&mut` to a part of an object exists, a persisted
+    // entry of the innermost transaction has the old content, or the object is new in that
+    // transaction. Here, in `PBox::get_mut` (ptr.rs) and in `FieldSlot` (tx.rs).
+    // Noticed by: planted `never-log`, `no-fence-after-header`.
+
     /// Logs the bytes `from..to`, at most once in a transaction, and lends them until the
     /// transaction ends.
     ///
@@ -162,6 +167,12 @@ impl<M: Model> Core<'_, M> {
         self.append::<true>(s, first, 0, i, 0);
         Ok(())
     }
+
+    // INVARIANT "Valid entries are a prefix": entry i counts if and only if it and all entries
+    // before it carry the number in doubt, and it restores only bytes of the heap. Also in
+    // `rollback_to` and `recover`.
+    // Noticed by: planted `header-before-content`, `rollback-keeps-header`, `undo-behind-the-heap`;
+    // guard words around every region in tests/suite/hostile/image.rs.
 
     /// Appends entry `i` and lends the logged range. `first` is its first word: the offset of the
     /// content, or the change of a block (then `bytes` is 0). Order of stores: content and first
@@ -328,6 +339,10 @@ impl<M: Model> Core<'_, M> {
         s.set_seq_after(&self.geo, s.seq.get());
         self.reset(s);
     }
+
+    // INVARIANT "No number twice": when a sequence number comes round, no header and no tag has it.
+    // Noticed by: planted `no-sweep`, `sweep-once-a-round`, `last-header-not-swept`,
+    // `cells-not-swept` in tests/suite/rounds.rs.
 
     /// Clears stale headers and stale tags of this context before their number repeats. Runs inside
     /// the transaction in doubt, before its commit: after a cut the transaction is rolled back and

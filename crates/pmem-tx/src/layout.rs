@@ -1,5 +1,5 @@
-//! The format of a pool: its words, the offsets of its areas, and its parameters. docs/SPEC.md has
-//! the same as pictures.
+//! The format of a pool: its words, the offsets of its areas, and its parameters.
+//! docs/spec/pmem-tx.md has every byte.
 //!
 //! ```text
 //!  0            TABLE             journals                  scratch     heap         end
@@ -196,6 +196,11 @@ impl Tag {
         }
     }
 }
+
+// INVARIANT "Headers are never content": the table, the journals' headers, their content and the
+// heap do not overlap, and only the heap is lent.
+// Noticed by: the golden image of the format; `no_area_reaches_into_another`,
+// `divided_at_the_extremes`, `divided_as_in_128_bits` below.
 
 /// Byte offsets of a pool's areas. A region lies in memory, so `usize` holds every offset and every
 /// unit.

@@ -289,7 +289,7 @@ where
         Ok((pool, extra))
     }
 
-    /// Opens and returns the pool by value. Without `resolve` the pool's own commit words tell what
+    /// Opens and returns the pool by value. Without `resolve` the pool's own commit words say what
     /// is committed.
     fn open_value<F>(
         region: Region<'m, M>,
@@ -336,6 +336,12 @@ where
             }),
         }
     }
+
+    // INVARIANT "A pool is whole before it is one": a field is read only after it was written, and
+    // a pool is returned only when all fields are written. Also in `mount`, `init_geometry` and
+    // `init_fields`.
+    // Noticed by: Miri on every test that opens a pool; `misused_while_a_pool_is_formatted` in
+    // tests/suite/misuse/probes.rs.
 
     /// Opens a pool whose region is initialised; writes the other fields once their values are
     /// known.
@@ -1076,6 +1082,11 @@ pub(crate) mod session {
     /// The last session number. Each refused call adds one before it is taken back; the distance to
     /// `u32::MAX` is larger than the number of calls that can be refused at the same time.
     const LAST: u32 = u32::MAX - (1 << 20);
+
+    // INVARIANT "No session twice": between two resets a session number goes to one opening of one
+    // pool, or to one walk of it. When the numbers have run out, it goes to none. `Core::session`
+    // takes it.
+    // Noticed by: `a_session_begins_with_its_first_handle` in tests/suite/misuse/handles.rs.
 
     /// Takes the next number, if one is left.
     pub(crate) fn next() -> Option<u32> {

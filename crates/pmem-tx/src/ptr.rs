@@ -78,6 +78,12 @@ impl Width for u32 {
     }
 }
 
+// INVARIANT "Sole owner": a handle in use is the only one to its object. Handles are not `Clone`
+// and carry a brand, `Held` (cross.rs) is compared by session, open refuses two owners (walk.rs),
+// and a later walk begins a new session (pool.rs).
+// Noticed by: compile-fail tests in tests/ui; planted `walk-allows-two-owners`,
+// `session-not-compared`, `walk-keeps-session`, `pending-kept`.
+
 /// An owning handle to a persistent `T`: an offset of 4 bytes, or 2 on a medium with 16-bit units.
 /// `Option<PBox>` has the same size.
 ///
@@ -380,6 +386,11 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
             W::BYTES,
         )
     }
+
+    // INVARIANT "A tag is its owner's": content that a transaction may restore has no tag with the
+    // sequence number of another context.
+    // Noticed by: planted `tag-of-another-kept`.
+
     /// The tag, settled first if another context wrote it. That context can settle it only where it
     /// finds it. It does not look into this transaction's journal, which could restore the old tag
     /// after its number repeats.
@@ -422,6 +433,11 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     pub fn replace<M: Model<Unit = W>>(&mut self, tx: &Tx<'p, M>, v: T) -> Result<T, Error> {
         self.replace_through(tx, v)
     }
+
+    // INVARIANT "One current version": the tag of a cell names a version that is a valid value, and
+    // an uncommitted sequence number reverts to the other. Also in `Core::revert_versions`
+    // (journal.rs).
+    // Noticed by: planted `cell-overwrites-valid`, `cell-not-reverted`, `cells-of-every-context`.
 
     /// [`Ptr::replace`] for a caller that holds the exclusive borrow in another form, such as a
     /// field slot.

@@ -11,9 +11,9 @@
 //! Ready::committed           idle, next number
 //! ```
 //!
-//! The same order as [`Context::prepare`] and `Prepared::committed`; only what is copied between
-//! them is less. Between the first three pieces nothing but the context knows of the transaction.
-//! If `resume` does not follow, the next transaction undoes it, as after a stack that is given up.
+//! The order is that of [`Context::prepare`] and `Prepared::committed`, with less to copy in
+//! between. Between the first three pieces nothing but the context knows of the transaction. If
+//! `resume` does not follow, the next transaction undoes it, as after a stack that is given up.
 
 use crate::context::{Context, Core, CtxState, Running, flag};
 use crate::error::Error;
@@ -31,9 +31,9 @@ pub struct Open<'c, M: Model>(Running<'c, M>);
 
 /// A transaction that lacks only its commit store. It is undone when it is dropped.
 ///
-/// Its context is marked as prepared if its commit takes more than the next number. Otherwise the
-/// context still says that the transaction runs. So if other code gets this value, a [`Watch`]
-/// finds out whether it was forgotten.
+/// Its context is marked as prepared only if ending it needs the full path. Otherwise the context
+/// still says that the transaction runs, so code that passes this value on uses a [`Watch`] to
+/// notice whether it was forgotten.
 #[doc(hidden)]
 #[must_use = "a transaction without its commit store is undone"]
 pub struct Ready<'c, M: Model> {
@@ -57,9 +57,9 @@ where
     M::Unit: Width,
 {
     /// Commits an empty transaction, if that takes nothing but the caller's commit word: `word`
-    /// stores its number there, with a fence before and after it, or returns false and stores
-    /// nothing. Returns false if `word` does, or if the commit takes more, and has done nothing
-    /// then: [`Context::start`] and [`Context::commit_empty`] do the work.
+    /// stores the number there, with a fence before and after it, or returns false and stores
+    /// nothing. If `word` returns false or the commit needs more, this returns false and has done
+    /// nothing: then use [`Context::start`] and [`Context::commit_empty`].
     ///
     /// **Cost**: 0 stores but those of `word`. Twice in a round of sequence numbers it takes more.
     #[doc(hidden)]
@@ -193,9 +193,9 @@ where
     }
 }
 
-/// [`Core::prepare`], once in a program. Marks the transaction as prepared: other contexts see then
-/// what is in doubt, and its end takes more than the next number. If it has only written cells
-/// beside, neither is so.
+/// [`Core::prepare`], once in a program. Then marks the transaction as prepared: other contexts
+/// treat its changes as in doubt, and its end needs the full path. A transaction that only wrote
+/// cells needs neither.
 #[cold]
 #[inline(never)]
 fn prepare_slow<M: Model>(core: &Core<'_, M>, s: &CtxState) {

@@ -146,6 +146,14 @@ pub unsafe trait SharedRoots {
         M::Unit: Width;
 }
 
+// INVARIANT "A key for a shared root": only a transaction that has the `&mut` to the one key of a
+// shared root reaches it, and the key enters no other transaction before that one has ended. So
+// uncommitted entries of a shared root are in one journal. `Shared` is not `Clone`; `Arg::in_use`
+// and `Arg::ended` are asked in context.rs, and in call.rs of nv-replay for the steps of several
+// threads.
+// Noticed by: tests/ui/shared.rs; planted `shared-in-use-ignored`, `shared-of-any-pool`,
+// `shared-not-walked` in tests/suite/shared.rs; tests/suite/sharing.rs.
+
 /// The key to a shared root of type `S`: see [`Sharing`]. A `&mut` to it is an argument of a
 /// transaction, which gets the root.
 ///

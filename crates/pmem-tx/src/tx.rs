@@ -34,12 +34,24 @@ pub struct Tx<'p, M = InOrder32> {
     note = "run a transaction there: a `Pool` can be moved to another thread, or kept behind a lock",
     note = "or copy the value here and send the copy"
 )]
+
+// INVARIANT "One thread": one thread uses a token, a field slot, a context and a prepared
+// transaction, and one thread at a time uses a pool. Their `Send` and `Sync` have a bound that no
+// type meets.
+// Noticed by: tests/suite/markers.rs, tests/ui/threads.rs.
+
 pub trait InOneThread {}
 
 // SAFETY: invariant "One thread": the bound never holds.
 unsafe impl<M> Send for Tx<'_, M> where Self: InOneThread {}
 // SAFETY: invariant "One thread": the bound never holds.
 unsafe impl<M> Sync for Tx<'_, M> where Self: InOneThread {}
+
+// INVARIANT "What lost its owner is undone": a transaction commits only if no operation that
+// consumed one of its handles has failed, through any token. `mark_failed` notes the failure;
+// `Savepoint::leave` keeps one of an outer level.
+// Noticed by: `consumed_through_an_outer_token` in tests/suite/misuse/unwinding.rs; planted
+// `outer-failure-forgotten`.
 
 /// An error after which the transaction can only abort.
 pub(crate) trait Failure: Copy + Into<Error> {
@@ -102,7 +114,7 @@ impl<'p, M: Model> Tx<'p, M> {
         }
     }
 
-    /// The transaction commits only if its caller, who is asked then, agrees: see
+    /// Lets the caller decide whether the transaction commits: see
     /// [`Context::resume`](crate::Context::resume).
     #[doc(hidden)]
     pub fn ask_before_commit(&self) {
@@ -152,6 +164,9 @@ impl<'p, M: Model> Tx<'p, M> {
         r
     }
 }
+
+// INVARIANT "Inner undone alone": an inner abort leaves every outer entry valid.
+// Noticed by: planted `nested-clears-outer`.
 
 /// Guard of a nested transaction: undoes it when it is dropped, also by unwinding.
 struct Savepoint<'a, 'p, M: Model> {

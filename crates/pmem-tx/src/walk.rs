@@ -20,10 +20,12 @@
 //! their marks, and `MAX_TYPES` types fit into a nibble. The scratch area's content is ignored
 //! after a cut.
 //!
-//! A block that was claimed stands in a short list, `recent`, until it is checked. So a chain of
-//! objects is followed without a search, in any order of the heap. Its mark is DONE at
-//! once. Only if the list is full, a block is marked PENDING, and found by a search over the marks,
-//! word by word.
+//! A block that was claimed stands in a short list, `recent`, until it is checked. The block that
+//! was claimed last is checked first, so a chain of objects is followed without a search, in any
+//! order of the heap. The mark of a listed block is DONE at once. If the list is full, a block is
+//! marked PENDING and found later by a search over the marks, word by word. Marks alone are slow: a
+//! list against the order of the heap took up to 1,300 instructions of a Cortex-M4 for each node,
+//! and takes about 160 with the list of 16 words.
 //!
 //! Why this is safe: a handle is followed only to a block header that the chain contains, of the
 //! exact size of its type. An object becomes a value only after `Persist::check` accepted its
@@ -114,8 +116,8 @@ pub(crate) struct Walk<'c, 'm, M> {
     /// The list of blocks that are to be checked. The first `listed` are initialised.
     recent: [MaybeUninit<Claimed>; RECENT],
     listed: usize,
-    /// How many blocks are pending beside them, and where a search for these begins: a word of
-    /// marks.
+    /// How many blocks are pending and not in the list, and the word of marks where a search for
+    /// them begins.
     unlisted: usize,
     low: usize,
     overflow: bool,
@@ -182,7 +184,9 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             unowned += 1;
             end = off + b.bytes();
             clear_to(off + GRANULE, &mut cleared, &mut next);
-            // Its mark is in the word that was cleared last: `mark_position` without its sums.
+            // Its mark is in the word that was cleared last, because blocks come in order. So one
+            // pointer moves along, and no mark needs `mark_position`: a 16-bit machine shifts by
+            // one bit at a time.
             let within = off + HEAP_BYTES - cleared;
             let byte = if size_of::<Marks>() == 2 {
                 usize::from(within >= 2 * GRANULE)
@@ -553,6 +557,10 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         // aligned to 8, of the region, and not lent.
         unsafe { (k.check)(p, self) }
     }
+
+    // INVARIANT "Nothing leaks": after an open, every block that is not free is reachable from a
+    // root or adopted. The walk finds the others, and this frees them.
+    // Noticed by: `audit` after every cut; planted `no-reclaim`.
 
     /// Frees the blocks without an owner; returns their number. Other contexts may run meanwhile,
     /// but nobody adopts a block any more.

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! All choices come from one generator with a fixed seed, so a failure line needs only the plan and
-//! the boot number. After a campaign, `least_life` searches the smallest number of events in a life
+//! the boot number. After a campaign, `least_life` searches the smallest number of events in a boot
 //! with which the program still makes progress: one by one up to 64, then by doubling and
-//! bisection.
+//! bisection. A *life* in these names is a power-on period: one boot, up to its cut.
 
 use crate::build;
 use crate::chain::{Cut, torn_states};
@@ -38,25 +38,26 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The most events of a life in a quick look (`POWERFAIL_THIN`).
+/// The most events of a boot in a quick look (`POWERFAIL_THIN`).
 const THIN_EVENTS: u64 = 40;
 
 /// The number of boots within which there must be progress.
 const PROGRESS_WITHIN: u64 = 100;
 
-/// Lives up to this length are tried one by one when searching the smallest; longer ones by
-/// bisection.
+/// The search for the shortest power-on period tries those up to this length one by one. It bisects
+/// longer ones.
 const LINEAR_SEARCH_MAX: u64 = 64;
 
-/// The longest life that is tried: a program without progress in it counts as making none.
+/// The longest power-on period that is tried: a program without progress in it counts as making
+/// none.
 const LIFE_MAX: u64 = 1 << 14;
 
 /// How long the device has power: the average number of events that persist or that the world sees.
 ///
-/// Lives differ, from 1 to `2 * n - 1` events. With equal lives the cuts of a super-loop could
-/// always fall at the same few places. The sequence is pseudo-random and reproducible;
+/// Power-on periods differ, from 1 to `2 * n - 1` events. With equal ones the cuts of a super-loop
+/// could always fall at the same few places. The sequence is pseudo-random and reproducible;
 /// `POWERFAIL_SEED=n` in the environment selects another one. [`Endure::fixed_period`] makes all
-/// lives equal.
+/// periods equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EveryEvents(pub u64);
 
@@ -68,8 +69,8 @@ pub struct EveryEvents(pub u64);
 ///
 /// `progress` maps the world to a value that changes whenever the program completes something. If
 /// the value stays the same for 100 boots, the campaign fails: a program that never completes
-/// anything would pass all of its checks. The report and the [`Summary`] have the smallest life
-/// with progress.
+/// anything would pass all of its checks. The report and the [`Summary`] say in how short a
+/// power-on period the program still makes progress.
 ///
 /// ```
 /// use powerfail::{endure, EveryEvents, Mapped, World};
@@ -125,7 +126,7 @@ type Progress = dyn Fn(&Value) -> u128 + Sync;
 struct Chain {
     progress: Box<Progress>,
     every: u64,
-    /// The longest life.
+    /// The longest power-on period.
     most: u64,
     fixed: bool,
     boots: u64,
@@ -156,7 +157,7 @@ impl Plan {
         )
     }
 
-    /// Parses the plan of a line. Without `to` all lives are equal.
+    /// Parses the plan of a line. Without `to` all periods are equal.
     fn parse(text: &str) -> Option<Plan> {
         let mut plan = Plan {
             every: 0,
@@ -189,8 +190,8 @@ impl Plan {
         )
     }
 
-    /// The number of events of boot `i`: after each long life come `depth` - 1 lives that are cut
-    /// in recovery.
+    /// The number of events of boot `i`: after each long period come `depth` - 1 periods that are
+    /// cut in recovery.
     fn events(&self, i: u64, chance: &mut Rng) -> u64 {
         if !i.is_multiple_of(self.depth.max(1).into()) {
             return 1 + chance.below(self.every);
@@ -201,7 +202,7 @@ impl Plan {
         }
     }
 
-    /// The lengths of lives, for reports.
+    /// The lengths of power-on periods, for reports.
     fn lives(&self) -> String {
         match self.to {
             Some(to) => format!("1 to {to} events"),
@@ -245,8 +246,8 @@ impl<M: Media, T: WorldState> Endure<M, T> {
         self.chain.boots = boots;
         self
     }
-    /// Makes each life exactly as long as [`EveryEvents`] says, for tests that count what one boot
-    /// does. The cuts of a super-loop may then always fall at the same few places.
+    /// Makes each power-on period exactly as long as [`EveryEvents`] says, for tests that count
+    /// what one boot does. The cuts of a super-loop may then always fall at the same few places.
     pub fn fixed_period(mut self) -> Self {
         self.chain.fixed = true;
         self
@@ -459,7 +460,7 @@ impl Chain {
         all.with_watchdog(&shared, hung, || e.live(plan, until, &*self.progress))
     }
 
-    /// The smallest life with progress if all lives are equal; `None` if there is none.
+    /// The shortest power-on period with progress if all are equal; `None` if there is none.
     ///
     /// **Errors**: a failure during the search.
     fn least_life(

@@ -43,6 +43,35 @@ use std::time::Duration;
 /// Pass input that the program only reads to [`explore_with`]: operations, a configuration, a
 /// function pointer. The program checks itself: a panic is a failure. [`Explore::run`] starts the
 /// campaign.
+///
+/// On memory-mapped media, with the crate `nvmem`:
+///
+/// ```
+/// use powerfail::{explore, Mapped, World};
+/// use nvmem::{InOrder16, Region};
+///
+/// /// Two copies of a number.
+/// fn bump(nv: &Region<'_, InOrder16>) {
+///     // SAFETY: units of the region; no reference to it exists.
+///     unsafe {
+///         let n = nv.load(0);
+///         nv.store(2, n + 1);
+///         nv.store(0, n + 1);
+///     }
+/// }
+///
+/// let failure = explore(Mapped::<InOrder16>::new(64), |nv, _: &World<()>| {
+///     // SAFETY: as above.
+///     assert_eq!(unsafe { nv.load(0) }, unsafe { nv.load(2) }, "the copies differ");
+///     bump(&nv);
+/// })
+/// .try_run()
+/// .unwrap_err();
+/// assert!(failure.report().contains("the copies differ"));
+/// ```
+///
+/// A cut between the two stores leaves 0 and 1. A program that expects this, and takes the first
+/// number, passes.
 pub fn explore<M: Media, T: WorldState + Default>(
     media: M,
     program: impl for<'r, 'w> Fn(M::Nv<'r>, &'w World<'r, T>) + Send + Sync + 'static,
@@ -233,6 +262,34 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     ///
     /// The failure line has the point. Finding the points takes one run, and the summary is the sum
     /// of all campaigns.
+    ///
+    /// ```
+    /// use powerfail::{explore, masked, Mapped, World};
+    /// use nvmem::{InOrder32, Region};
+    ///
+    /// /// A number in two words, which an interrupt also increments.
+    /// fn raise(nv: &Region<'_, InOrder32>) {
+    ///     // SAFETY: units of the region; no reference to it exists.
+    ///     masked(|| unsafe {
+    ///         let n = nv.load(0) + 1;
+    ///         nv.store(0, n);
+    ///         nv.store(4, n);
+    ///     })
+    /// }
+    ///
+    /// let summary = explore(Mapped::<InOrder32>::new(64), |nv, world: &World<u32>| {
+    ///     // SAFETY: as above.
+    ///     let n = || unsafe { nv.load(0) };
+    ///     let before = n();
+    ///     world.interrupted(|| raise(&nv), || raise(&nv));
+    ///     assert_eq!(n(), before + 2);
+    /// })
+    /// .preempt()
+    /// .run();
+    /// assert!(summary.points > 0);
+    /// ```
+    ///
+    /// Without `masked`, this fails.
     pub fn preempt(mut self) -> Self {
         self.campaign.setup.interrupts = true;
         self
@@ -265,9 +322,12 @@ impl<M: Media, T: WorldState> Explore<M, T> {
         self.campaign.run()
     }
 
-    /// How long one boot may take before the watchdog ends the process with a report; 20 seconds by
-    /// default. It catches loops that do not touch the medium. Others run into the
+    /// How much processor time one boot may use before the watchdog ends the process with a report;
+    /// 20 seconds by default. It catches loops that do not touch the medium. Others run into the
     /// [budget](Self::budget).
+    ///
+    /// A boot that waits, and never runs again, is ended after ten minutes. So is every boot where
+    /// the system does not say how long a thread has run; Linux does.
     pub fn boot_timeout(mut self, timeout: Duration) -> Self {
         self.campaign.setup.boot_timeout = timeout;
         self
@@ -457,7 +517,7 @@ impl Campaign {
             Err(bad) => {
                 let f = report::failure(setup, &bad).after(s);
                 let outcome = match f.line() {
-                    Some(line) if self.reported => fresh::repeat(line, number, setup.boot_timeout),
+                    Some(line) if self.reported => fresh::repeat(line, number),
                     _ => None,
                 };
                 Err(f.and(fresh::note(outcome)))

@@ -10,6 +10,7 @@
 //! to the next is repeated, too. Against that the engine compares boots of one state: twice, on
 //! another thread, and the early ones once more at the end.
 
+use crate::monitor::HANG;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -73,7 +74,7 @@ pub(crate) fn next_number() -> u32 {
 }
 
 /// Repeats `line` of campaign `number`; `None` if that is impossible.
-pub(crate) fn repeat(line: &str, number: u32, patience: Duration) -> Option<RepeatOutcome> {
+pub(crate) fn repeat(line: &str, number: u32) -> Option<RepeatOutcome> {
     if cfg!(miri) || std::env::var_os(ASKED).is_some() {
         return None;
     }
@@ -95,7 +96,7 @@ pub(crate) fn repeat(line: &str, number: u32, patience: Duration) -> Option<Repe
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let ended = wait(&mut c, patience + Duration::from_secs(10));
+    let ended = wait(&mut c, HANG);
     let said = std::fs::read_to_string(&file).unwrap_or_default();
     let _ = std::fs::remove_file(&file);
     ended?;

@@ -12,6 +12,11 @@ use std::cell::Cell;
 #[cfg(not(miri))]
 type Yielder = corosensei::Yielder<(), ()>;
 
+// INVARIANT "Frozen at the cut": no code of a run executes after its cut, not even a `Drop`. The
+// image of a cut is made from the recorded events, not from memory (`Engine::take_trace`).
+// Noticed by: `nothing_runs_after_the_cut` and
+// `drop_guard_repairs_the_medium_after_the_cut` in tests/suite/planted.rs.
+
 /// Counts events down to the cut.
 pub(crate) struct Fuse {
     left: Cell<u64>,

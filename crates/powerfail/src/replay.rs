@@ -58,6 +58,11 @@ pub(crate) struct Replayed {
     pub(crate) preempted: Vec<String>,
 }
 
+// INVARIANT "A line never lies": a failure line replays the same executions, reports that they
+// differ, or is refused.
+// Noticed by: `a_line_survives_small_edits_or_is_refused` in tests/suite/campaigns.rs; every bug of
+// tests/suite/planted.rs replays its line.
+
 /// A parsed failure line.
 pub(crate) struct Line<'l> {
     /// The point of the interrupt: `~point` before the cuts.

@@ -115,7 +115,7 @@ pub(crate) fn survives(name: &str, exact: bool) {
 
 pub(crate) fn no_end(timeout: Duration) -> String {
     format!(
-        "the boot does not end: no other boot for {} s",
+        "the boot does not end: it has used more than {} s of the processor, or hangs",
         timeout.as_secs_f32()
     )
 }

@@ -55,6 +55,13 @@ pub(crate) struct Start<'a> {
     pub(crate) policy: Policy,
 }
 
+// INVARIANT "One state and schedule, one boot": two boots of the same state with the same schedule
+// give the same events. A run with one more preemption is the same up to that preemption.
+// `Engine::boot_planned` compares prefixes, `Engine::compare` whole boots, and
+// `Explore::check_determinism` boots at another address.
+// Noticed by: leaked statics and stored addresses in tests/suite/planted.rs;
+// tests/suite/process.rs.
+
 impl Engine<'_> {
     /// Boots once with a schedule. Its record stays in the recorder.
     pub(crate) fn boot_planned(&mut self, start: &Start<'_>, p: &Planned) -> Run {

@@ -225,6 +225,11 @@ impl Engine<'_> {
         key
     }
 
+    // INVARIANT "Each cut in one shard": the shards' cuts are those of the whole campaign, each
+    // once. `boot_all_states` asks here for each cut.
+    // Noticed by: `shards_together_judge_exactly_the_cuts_of_the_whole` and
+    // `three_shares_are_disjoint_and_complete_at_depth_1_and_2` in tests/suite/shards.rs.
+
     /// Whether this shard counts the state of this key and, on the last level, boots it.
     fn owns(&self, key: u128) -> bool {
         let (mine, shards) = self.setup.shard;

@@ -17,7 +17,7 @@ pub struct Summary {
     pub sampled: u64,
     /// The depth: the number of cuts after which a new state was still found.
     pub depth: u32,
-    /// In an endurance: the smallest number of events in each life with which there is progress.
+    /// In an endurance: the smallest number of events in each boot with which there is progress.
     /// `None` if it was not searched.
     pub least_life: Option<u64>,
     /// The number of points at which the program was interrupted, or at which the first boot was

@@ -27,9 +27,7 @@
 //! waits, or where the schedule says so, and at no other time.
 //!
 //! **The cut.** At the end of a boot every stack that is left is dropped like RAM: no destructor
-//! runs. Invariant "Threads end with their boot": a stack is resumed only inside the call of
-//! `World::threads` that made it, which returns when all of its threads have ended or were
-//! abandoned. So what they borrow outlives them.
+//! runs.
 
 use crate::coroutine::{Coroutine, CoroutineResult, DefaultStack};
 use crate::observe::Recorder;
@@ -39,6 +37,12 @@ use crate::trace::Event;
 use nvmem::planted;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+
+// INVARIANT "Threads end with their boot": a stack is resumed only inside the call of
+// `World::threads` that made it. That call returns when all of its threads have ended or were
+// abandoned, so what they borrow outlives them. An abandoned stack, and after a cut each one, is
+// dropped like RAM. `Recorder::run_threads` and `Scheduler::drop_threads` keep it.
+// Noticed by: `no_destructor_of_a_stack_runs_at_a_cut` in tests/suite/schedules.rs; Miri.
 
 type Yielder = crate::coroutine::Yielder<(), Suspended>;
 type Stack = Coroutine<(), Suspended, (), DefaultStack>;
@@ -871,8 +875,8 @@ impl<'scope, 'env> Threads<'scope, 'env> {
     }
 }
 
-/// A program that unwinds out of [`World::threads`](crate::World::threads) leaves no thread that
-/// runs and no handler behind: both may borrow from what is gone. `running` stays set, so a second
+/// A program that unwinds out of [`World::threads`](crate::World::threads) leaves no running
+/// thread and no handler: both may borrow from what is gone. `running` stays set, so a second
 /// call is refused.
 struct Unwound<'a>(&'a Scheduler);
 

@@ -99,7 +99,7 @@ impl Walk {
         )
     }
 
-    /// Whether `e` counts in the length of a device's life.
+    /// Whether `e` counts in the length of a power-on period.
     pub(crate) fn counts_in_life(e: &Event) -> bool {
         matches!(
             e,
@@ -247,6 +247,10 @@ impl Walk {
         }
     }
 }
+
+// INVARIANT "A fence is of its model": a fence settles the stores to media of its own model, and no
+// others.
+// Noticed by: `a_fence_of_one_medium_is_none_of_another` in tests/suite/mapped.rs.
 
 /// Whether a fence of these media covers the medium at `at`.
 fn fences(of: u32, parts: &[MediumInfo], at: u32) -> bool {

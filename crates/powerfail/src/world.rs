@@ -180,6 +180,65 @@ impl<'r, T: WorldState> World<'r, T> {
     /// it must not lend what is on its stack to a thread of the host (`std::thread::scope`) or to a
     /// thread local: no destructor would end that loan.
     ///
+    /// Here two threads share an undo log of one entry, which is a bug. A cut alone does not show
+    /// it, and a preemption alone does not either. Together they do:
+    ///
+    /// ```
+    /// use nvmem::{InOrder32, Region};
+    /// use powerfail::{Mapped, World, explore};
+    ///
+    /// /// Two pairs of words. The words of a pair are equal, except while it is updated.
+    /// const PAIRS: [usize; 2] = [0, 8];
+    /// /// The undo log: the old value, and which pair is being updated (0: none).
+    /// const LOG: usize = 16;
+    ///
+    /// fn get(nv: &Region<'_, InOrder32>, at: usize) -> u32 {
+    ///     // SAFETY: `at` is a unit of the region, and no reference to it exists.
+    ///     unsafe { nv.load(at) }
+    /// }
+    /// fn put(nv: &Region<'_, InOrder32>, at: usize, v: u32) {
+    ///     // SAFETY: as above.
+    ///     unsafe { nv.store(at, v) }
+    /// }
+    ///
+    /// fn increment(nv: &Region<'_, InOrder32>, pair: usize) {
+    ///     let n = get(nv, PAIRS[pair]);
+    ///     put(nv, LOG, n);
+    ///     put(nv, LOG + 4, 1 + pair as u32);
+    ///     put(nv, PAIRS[pair], n + 1);
+    ///     put(nv, PAIRS[pair] + 4, n + 1);
+    ///     put(nv, LOG + 4, 0);
+    /// }
+    ///
+    /// fn recover(nv: &Region<'_, InOrder32>) {
+    ///     if let Some(pair) = get(nv, LOG + 4).checked_sub(1) {
+    ///         let old = get(nv, LOG);
+    ///         put(nv, PAIRS[pair as usize], old);
+    ///         put(nv, PAIRS[pair as usize] + 4, old);
+    ///         put(nv, LOG + 4, 0);
+    ///     }
+    /// }
+    ///
+    /// let found = explore(Mapped::<InOrder32>::new(32), |nv, world: &World<()>| {
+    ///     recover(&nv);
+    ///     for pair in PAIRS {
+    ///         assert_eq!(get(&nv, pair), get(&nv, pair + 4), "half of an update");
+    ///     }
+    ///     let nv = &nv;
+    ///     world.threads(|threads| {
+    ///         threads.spawn("meter", 1, move || increment(nv, 0));
+    ///         threads.spawn("radio", 1, move || increment(nv, 1));
+    ///     });
+    /// })
+    /// .field("meter", 0..8)
+    /// .field("radio", 8..16)
+    /// .field("log", 16..24)
+    /// .preemptions(1)
+    /// .try_run();
+    /// let failure = found.expect_err("a shared log");
+    /// assert!(failure.report().contains("half of an update"));
+    /// ```
+    ///
     /// **Panics**, which fails the campaign: if a thread panics; if every thread waits, and neither
     /// a deadline nor an interrupt can wake one; inside a thread.
     pub fn threads<'env>(&'env self, f: impl for<'scope> FnOnce(&'scope Threads<'scope, 'env>)) {

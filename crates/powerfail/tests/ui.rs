@@ -1,3 +1,5 @@
+//! Apart from the suite: the compiler runs on each of these programs, with messages of its own.
+//!
 //! Programs that a campaign rejects at compile time, with the compiler's messages.
 //!
 //! The messages are those of the pinned toolchain. `TRYBUILD=overwrite cargo test -p powerfail

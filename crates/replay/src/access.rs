@@ -85,7 +85,7 @@ pub unsafe trait OwnsPool<'m, R: Persist, M: Model>: PoolAccess<R, M>
 where
     M::Unit: Width,
 {
-    /// Who saves the region: `()` for nobody.
+    /// The saver of the region; `()` if there is none.
     #[doc(hidden)]
     type Saver;
     /// # Safety

@@ -40,7 +40,48 @@ use nvmem::cross::Ret;
 use nvmem::{Model, Persist, planted};
 use pmem_tx::Width;
 
-/// What a task sleeps by. Ticks are of any length; `u64`, so that they do not wrap.
+/// The clock by which a task sleeps. Ticks are of any length; `u64`, so that they do not wrap.
+///
+/// ```
+/// use nv_replay::nvmem::{InOrder32, Region};
+/// use nv_replay::{Clock, Error, Options, Replay};
+///
+/// struct Rtc; // a clock with a battery
+/// impl Clock for Rtc {
+///     const SURVIVES: bool = true;
+/// #   fn now(&mut self) -> u64 { 7 }
+/// #   async fn until(&mut self, _: u64) {}
+/// # }
+/// # #[cfg(any())]
+/// # impl Clock for Rtc {
+///     fn now(&mut self) -> u64 { /* read its counter */ }
+///     async fn until(&mut self, at: u64) { /* set its alarm, and wait */ }
+/// }
+/// async fn adc() -> u32 {
+///     20 // waits for a conversion
+/// }
+///
+/// async fn node(rt: &mut Replay<'_, u32>) -> Result<u32, Error> {
+///     rt.each_async(0..24, async |rt, _hour| {
+///         rt.sleep(Rtc, 3600).await?; // after a cut, only the rest
+///         let x = rt.record_async(adc).await?; // read once
+///         rt.step(x, |tx, sum, x| {
+///             *sum.get_mut(tx)? += x;
+///             Ok(())
+///         })?;
+///         Ok(())
+///     })
+///     .await?;
+///     Ok(rt.step((), |tx, sum, ()| Ok(*sum.get(tx)))?)
+/// }
+/// # let mut fram = vec![std::mem::MaybeUninit::new(0); 512];
+/// # let region = Region::<InOrder32>::new(&mut fram);
+/// # let mut rt = Replay::<u32>::open(region, Options::default(), |_| Ok(0)).map_err(|r| r.error)?;
+/// # let mut task = std::pin::pin!(node(&mut rt));
+/// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(task.as_mut().poll(&mut context), std::task::Poll::Ready(Ok(480)));
+/// # Ok::<(), nv_replay::OpenError>(())
+/// ```
 pub trait Clock {
     /// Whether [`now`](Clock::now) goes on while the power is off, as that of a clock with a
     /// battery does. If not, a sleep that a cut interrupts begins again: it lasts *at least* as
@@ -73,8 +114,8 @@ where
     ///
     /// The first of several inputs is one input: put the whole `select` into `read`.
     ///
-    /// **Power loss**: the value is recorded, or the input is read again. So it is if the future
-    /// is dropped. **Cost** and **Errors**: those of [`Replay::record_with`].
+    /// **Power loss**: the value is recorded, or the input is read again. Dropping the future has
+    /// the same effect. **Cost** and **Errors**: those of [`Replay::record_with`].
     #[track_caller]
     pub fn record_async<O>(
         &mut self,
@@ -175,7 +216,7 @@ where
     /// **Power loss**: a message that was sent may be sent again, with the same number, until all
     /// are sent. If the future is dropped, those that were sent are not sent again in this boot.
     /// **Cost**: one or two stores when all are sent; before that a save, if there is a mirror.
-    /// **Errors**: `send` has refused a message: it and those behind it are kept; the save has
+    /// **Errors**: `send` has refused a message: it and those after it are kept; the save has
     /// failed; or the runtime has stopped while messages wait.
     pub async fn drain_async(
         &mut self,

@@ -92,6 +92,12 @@ pub struct Step<'t, 'p, M = InOrder32, K = ()> {
     label = "this would send a step's token or the runtime to another thread",
     note = "send plain values instead, and open the runtime in the thread that runs its program"
 )]
+// INVARIANT "In one thread": a step's token and lists stay in the thread that made them; one thread
+// at a time uses a runtime, and the runtime goes to another thread only if its environment may.
+// `Send` and `Sync` for tokens and lists, and `Sync` for a runtime, have a bound that no type
+// meets.
+// Noticed by: `token_in_a_thread.rs`, `runtime_in_a_thread.rs`, `env_of_one_thread.rs` in tests/ui;
+// `threads.rs` in tests/ui of `nvlist`.
 pub trait InOneThread {}
 
 // SAFETY: invariant "In one thread": the bound never holds. It replaces the automatic
@@ -111,7 +117,7 @@ impl<M: Model, K> Step<'_, '_, M, K> {
     /// Queues a message. It is sent after the step has committed, at least once, with a number that
     /// stays the same when it is sent again. If the step does not commit, it is never sent. A
     /// [`nested`](Tx::nested) transaction that is undone keeps its messages: it undoes persistent
-    /// objects only.
+    /// objects only. A message of a type that is only `serde` is a `nvmem::Postcard<T, N>`.
     ///
     /// **Cost**: the value and one unit. The first message of a step costs one unit each for its
     /// number (two on 16-bit units), the head and the mark that it was sent. **Errors**: if the
@@ -143,8 +149,8 @@ impl<M: Model, K> Step<'_, '_, M, K> {
 }
 
 /// The body of a step: a function pointer. Its error is that of transactions, so `?` works on all
-/// that a body calls. It cannot capture, so it cannot change volatile state,
-/// which a bypass would not change. Data that the body needs is an argument.
+/// that a body calls. It cannot capture, so it cannot change volatile state: a bypass would not
+/// repeat that change. Data that the body needs is an argument.
 pub type StepBody<R, M, A, O, K = ()> = for<'p> fn(
     &Step<'_, 'p, M, K>,
     &mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
@@ -155,8 +161,8 @@ impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, 
 where
     M::Unit: Width,
 {
-    /// Runs a step, once in the life of the program. All its changes to persistent objects and its
-    /// record take effect together, or none does. A replay returns the recorded result instead.
+    /// Runs a step, once in all boots. All its changes to persistent objects and its record take
+    /// effect together, or none does. A replay returns the recorded result instead.
     ///
     /// A step that fails is undone, and its error is recorded, so that a replay takes the same
     /// path.
@@ -205,7 +211,7 @@ where
     ///
     /// A replay compares the name together with the call's kind, types and arguments. Where the
     /// call is in the source does not count, so two calls of one kind, of equal types and equal
-    /// arguments need names, or nobody notices when a new program swaps them.
+    /// arguments need names. Without them a replay does not notice when a new program swaps them.
     #[inline(always)]
     pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M, E, P> {
         Named {
@@ -348,6 +354,47 @@ where
     ///
     /// **Power loss**: before the store nothing of the step and of the staged operation happened,
     /// after it all. **Cost** and **Errors**: those of [`Replay::step`] and of `join`.
+    ///
+    /// ```
+    /// use nv_replay::nvmem::{InOrder32, Region};
+    /// use nv_replay::{Error, Options, Replay, last_committed};
+    /// use nvlist::NodePool;
+    ///
+    /// fn program(region: Region<'_, InOrder32>) -> Result<(), Box<dyn std::error::Error>> {
+    ///     let (lists, region) = region.split_at(512).map_err(|(e, _)| e)?;
+    ///     let (number, region) = last_committed(region).map_err(|r| r.error)?; // before the open
+    ///     let mut queue =
+    ///         NodePool::<u32, 1>::open_resolved(lists, 1, |_| number).map_err(|r| r.error)?;
+    ///     let mut rt = Replay::<u32>::open(region, Options::default(), |_| Ok(0))
+    ///         .map_err(|r| r.error)?;
+    ///     rt.step_join(
+    ///         (),
+    ///         |tx, jobs, ()| {
+    ///             *jobs.get_mut(tx)? += 1;
+    ///             Ok(*jobs.get(tx))
+    ///         },
+    ///         |job, commit| {
+    ///             queue.with(|mut lists, [waiting]| {
+    ///                 // An error undoes the step, and is recorded.
+    ///                 let node = lists.alloc(*job).map_err(|_| Error::Aborted(1))?;
+    ///                 let context = lists.context(0).ok_or(Error::Aborted(2))?;
+    ///                 let seq = context.stage_seq(commit.number());
+    ///                 let staged = lists.stage_back(seq, waiting, node);
+    ///                 let done = commit.store(); // one store commits both
+    ///                 staged.committed();
+    ///                 Ok(done)
+    ///             })
+    ///         },
+    ///     )
+    ///     .map_err(Error::from)?;
+    ///     assert_eq!(queue.with(|lists, [waiting]| lists.iter(waiting).count()), 1);
+    ///     Ok(())
+    /// }
+    /// # let mut fram = vec![std::mem::MaybeUninit::new(0); 512];
+    /// # program(Region::new(&mut fram))?;
+    /// # program(Region::new(&mut fram))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     #[inline(always)]
     pub fn step_join<A: Arg, O>(
@@ -376,7 +423,7 @@ where
     {
         let id = Table::<M>::id(call_hash::<A, O>(kind::JOINED, name), args_hash(&args));
         if let Some(o) = self.bypass::<A, O>(id) {
-            // Consumed by the first execution.
+            // The recorded execution has consumed the arguments.
             core::mem::forget(args);
             return Ok(o);
         }
@@ -576,7 +623,7 @@ where
     {
         loop {
             if let Some(o) = self.bypass::<A, O>(id) {
-                // Consumed, now or by the first execution.
+                // The step has consumed the arguments, in this execution or in the recorded one.
                 core::mem::forget(args);
                 return Ok(o);
             }
@@ -590,7 +637,9 @@ where
         }
     }
 
-    /// Executes a call whose result is read back from its record.
+    /// Executes a call whose result is read back from its record, as a replay does. So a program
+    /// contains the reading code once, for some 20 instructions of an execution. RAM keeps only
+    /// results with handles, of open length, or that a join asks for.
     #[inline(never)]
     fn execute<A: Arg, O: Ret, F>(&mut self, id: u32, args: &A, body: &F) -> Result<(), Error>
     where
@@ -680,7 +729,7 @@ where
         };
         match r {
             Ok(o) => {
-                // Consumed, now or by the first execution.
+                // The step has consumed the arguments, in this execution or in the recorded one.
                 core::mem::forget(args);
                 Ok(o)
             }
@@ -815,6 +864,11 @@ where
         Ok(())
     }
 
+    // INVARIANT "One number, one transaction": the table's last sequence number is the pool's last
+    // committed one. Every record passes `Replay::commit` or `commit_joined`, or `record_alone`;
+    // every start word `Replay::end_iteration`, `pass_number`, `commit_turn` or, with a join,
+    // `commit_by`.
+    // Noticed by: tests/suite/crash.rs (`wraps`).
     /// Commits the step that runs with the record at the cursor, whose payload ends at `end`:
     /// points 2 to 9 of the order above.
     ///
@@ -894,8 +948,8 @@ where
             return Err(e);
         }
         let messages = self.queue.messages();
-        // `min_bytes` includes the error. If it cannot be recorded either, that is the error; so
-        // it is if the runtime has stopped.
+        // `min_bytes` leaves room to record the error. If even that fails, or the runtime has
+        // stopped, `begin` returns the reason instead.
         self.begin(shape.min_bytes)?;
         let mut out = UnitWriter::new(&self.table, self.cursor.payload);
         let (kind, number) = Error::encode(e);
@@ -945,12 +999,17 @@ where
         Ok(())
     }
 
+    // INVARIANT "Durable before seen": over a mirror, a message is offered to an outlet only after
+    // a save that holds its step; after a failed save, none is. Also kept by `Table::send_pending`
+    // and `Replay::drain_async`.
+    // Noticed by: tests/suite/mirrored.rs (`cuts`, `tasks`); planted `saved-after-output`,
+    // `open-sends-unsaved`, `drained-unsaved`, `async-sends-unsaved`, `failed-save-sends`.
     /// Saves, and sends the messages of the commit `seq`, and those that wait.
     ///
     /// **Errors**: the save has failed. Nothing was sent.
     #[inline(always)]
     pub(crate) fn send_saved(&mut self, seq: u32, action: OutboxAction<M>) -> Result<(), Error> {
-        // With an async medium they wait for a save.
+        // With an async medium the messages wait until `drain_async` has saved.
         if !P::OUTPUT_WAITS && !planted!("nv-replay/saved-after-output") {
             self.save_for_output()?;
         }
@@ -963,7 +1022,7 @@ where
 
     #[inline(always)]
     fn save_for_output(&mut self) -> Result<(), Error> {
-        // Messages that are dropped are not seen.
+        // Nobody sees messages that the environment drops, so they need no save.
         if !P::MIRRORED || self.env.discards() {
             return Ok(());
         }
@@ -990,7 +1049,7 @@ where
         guard.disarm()
     }
 
-    /// Calls `f` with the pool. If it unwinds, the runtime stops.
+    /// Calls `f` with the pool. If `f` unwinds, the runtime stops.
     #[inline(always)]
     pub(crate) fn unless_unwinding<T>(&mut self, f: impl FnOnce(&mut P) -> T) -> T {
         let guard = StopOnUnwind {
@@ -1015,7 +1074,8 @@ where
         self.record_alone(end, Table::<M>::header(shape.header, l.id), Some(l))
     }
 
-    /// Uses up a number, with all that a transaction needs: for `l` if there is one.
+    /// Commits an empty transaction, which uses a number up. With `l` its number begins the loop's
+    /// next iteration.
     ///
     /// **Errors**: the reason given to [`Replay::stop`]; the pool's.
     #[cold]
@@ -1129,6 +1189,10 @@ where
         Some(o)
     }
 
+    // INVARIANT "Same way or no way": only a call with the same kind, types, name, arguments and
+    // handles bypasses a record; otherwise the runtime stops. Kept here and by `Replay::bypass`.
+    // Noticed by: planted `call-not-compared`, `kind-not-compared`, `types-not-compared`,
+    // `name-not-compared`, `arguments-not-compared`, `handles-not-compared`, `diverged-goes-on`.
     /// Checks the next record against a call of any kind. **Errors**: the error that the record
     /// holds, or [`Error::Diverged`].
     #[inline(never)]
@@ -1175,6 +1239,10 @@ where
         false
     }
 
+    // INVARIANT "Held once": of all `Held` of a session with one offset, a transaction accepts at
+    // most one. Handles that a step consumed are recorded one by one; those come back with session
+    // 0, which no transaction accepts. Others are adopted by the pool's walk.
+    // Noticed by: tests/suite/updates.rs; hostile images.
     /// The slow path's result, after [`Replay::match_record`] accepted the record: compares the
     /// handles that the call consumed, and decodes.
     pub(crate) fn recorded_result<A: Arg, O: Ret>(&mut self, args: &A) -> Result<O, Error> {

@@ -20,7 +20,7 @@
 //! the old iteration complete; a cut after it leaves the new one empty.
 //!
 //! Safe for two reasons. A stale header can count again only if it carries exactly the number after
-//! the start word's: the end of an iteration looks for that, and skips one number. And a body that
+//! the start word's: the end of an iteration checks for that, and skips one number. And a body that
 //! replaces its runtime by another one is detected before the loop uses it: the address of the
 //! `Loop` and the start of the region are compared (invariant "A loop's own runtime").
 
@@ -235,7 +235,7 @@ where
         Err(rt(of).untyped().diverged(Mismatch::Kind))
     }
 
-    /// Stops the runtime: its iteration was left by an error, or unwound.
+    /// Stops the runtime: an error or a panic has left its iteration.
     fn left_iteration(&mut self) {
         drop(LoopGuard {
             rt: self,
@@ -250,6 +250,9 @@ where
         header_only: true,
     };
 
+    // INVARIANT "A loop begins whole": when a loop's record counts, its state is that of the first
+    // iteration or a later one.
+    // Noticed by: planted `loop-open-before-its-start`, `one-upper-part`, `loop-end-not-marked`.
     /// Enters a loop at its recorded iteration, or records it if the program is past all records.
     /// Passes a loop that has ended: `l.running` is false then.
     #[inline(never)]
@@ -259,7 +262,7 @@ where
         }
         if !self.replaying() {
             self.record_loop(l, &Self::LOOP)?;
-            // What the record says is what was just written.
+            // The record was just written from `l`, so there is nothing to read back.
             (l.at, l.payload) = (self.cursor.at, self.cursor.payload);
             self.enter_running(l);
             return Ok(());
@@ -291,8 +294,8 @@ where
 
     /// Ends an iteration. Begins the next one, or ends the loop and returns its result.
     ///
-    /// Most iterations end with one store, that of the start word. One look at each thing that may
-    /// be unusual decides, and changes nothing.
+    /// Most iterations end with one store, that of the start word. Checks that change nothing find
+    /// the unusual ones, which `end_unusual` handles.
     ///
     /// **Errors**: in the result, that of [`Replay::end_unusual`].
     #[inline(never)]
@@ -319,6 +322,9 @@ where
                 if stale && !planted!("nv-replay/turn-before-a-stale-header") {
                     return false;
                 }
+                // A step that was cut may have left a head with this number. The first transaction
+                // after an open takes the slow way, but `Replay::view` may have given its number
+                // back before.
                 let staged = !E::sends_nothing() && table.head_belongs_to(seq);
                 if staged && !planted!("nv-replay/turn-before-a-stale-head") {
                     return false;
@@ -341,7 +347,7 @@ where
         Some(Ok(()))
     }
 
-    /// Ends an iteration after which anything may be.
+    /// Ends an iteration that the checks of [`Replay::end_iteration`] did not accept.
     ///
     /// **Errors**: in the result: the program has diverged or replaced the runtime, or the runtime
     /// has stopped.
@@ -354,6 +360,12 @@ where
         }
     }
 
+    // INVARIANT "A loop's own runtime": a loop's positions (`Loop::at`, `Loop::payload`) are used
+    // only with the runtime that has entered the loop, and only while the loop is that runtime's
+    // innermost one. Here and in `end_iteration` `Replay::innermost_loop` and the region's start
+    // are compared; DESIGN.md says why that is enough.
+    // Noticed by: `a_body_swaps_its_runtime_with_another` and those after it in
+    // tests/suite/soundness.rs, under Miri; planted `runtime-not-compared`.
     /// Begins the next iteration, or ends the loop, with all checks.
     ///
     /// **Errors**: those of [`Replay::end_unusual`].

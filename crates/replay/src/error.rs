@@ -16,7 +16,7 @@ pub enum Error {
     PoolFull,
     /// An array index was out of range. Recorded.
     Index,
-    /// The step's messages did not fit into the outbox, behind those that wait. Recorded.
+    /// The step's messages did not fit into the outbox, after those that wait. Recorded.
     OutboxFull,
     /// The token of an outer transaction was used while a nested one was open. Recorded.
     OuterTransaction,
@@ -42,8 +42,8 @@ pub enum Error {
     /// The future of an async loop was dropped inside of an iteration, or a panic has left it. The
     /// loop stays in this iteration and the runtime stops until the next open.
     Cancelled,
-    /// An argument is the key to a shared root, and a step that has entered it was given up: its
-    /// stack was forgotten. Close the region and open it again.
+    /// An argument is the key to a shared root, and a step that uses this key never ended: its
+    /// stack was abandoned. Close the region and open it again.
     KeyInUse,
     /// The medium on which a mirror keeps the region has failed. What was durable stays durable,
     /// and no output has left that is not. The runtime stops until the next open.
@@ -149,7 +149,7 @@ impl From<pmem_tx::Error> for Error {
 }
 
 /// The error of a step, with the step's arguments: the caller owns its handles again. `?` converts
-/// it to the [`Error`].
+/// it to the [`Error`], so a function ends with `rt.step(…)?; Ok(())`.
 #[derive(Debug)]
 pub struct StepError<A> {
     /// The error.

@@ -33,7 +33,7 @@ pub struct Commit<'c, M: Model = InOrder32> {
 }
 
 /// Proof that the step is committed.
-#[must_use = "who joins a step gives this back"]
+#[must_use = "`join` must return the `Committed` that `Commit::store` gave it"]
 pub struct Committed<'c>(Brand<'c>);
 
 impl<'c, M: Model> Commit<'c, M> {
@@ -57,6 +57,13 @@ impl<'c, M: Model> Commit<'c, M> {
     }
 }
 
+// One closure around the store, not one callback before and one after it: those would need a place
+// for the staged data between them.
+
+// INVARIANT "Joined or not": data staged with a step's sequence number is staged before the step's
+// header, and finished after it; also for a token (token.rs).
+// Noticed by: tests/suite/crash.rs (`joined`, `tokens`); planted `committed-before-join`,
+// `token-not-joined`, `token-not-undone`.
 /// Commits a step together with what `join` stages. `word` prepares the commit word of the number
 /// that it is given; `stored` tells that it is stored. Returns the number.
 ///
@@ -78,6 +85,10 @@ pub(crate) fn commit_joined<M: Model, E: Outlet>(
     if planted!("nv-replay/committed-before-join") {
         table.store_commit_word(word);
     }
+    // INVARIANT "A forgotten commit ends it": after a join that has forgotten its `Commit`, no
+    // transaction runs in the context until the next open: `Watch` of `pmem-tx` sees to it.
+    // Noticed by: `who_joins_a_step_forgets_it` in tests/suite/soundness.rs; planted
+    // `forgotten-commit-goes-on`.
     let watch = ready.watch();
     let joined = join(Commit {
         ready,

@@ -35,6 +35,17 @@
 //!
 //! With an async medium a commit cannot wait for its save. So messages are kept in the outbox until
 //! `drain_async` has saved them.
+//!
+//! Choices: a type parameter, not `Option<&mut dyn Medium>`: that costs every program 90 bytes, and
+//! async media are not dyn-compatible. The trait `Save` lies in `nvmem`, so that neither this crate
+//! nor `nv-mirror` needs the other. The save is in the commit path, not in the outlet: an outlet
+//! has no access to the region, and each program would have to remember it. With an async medium
+//! messages wait, instead of an error for a commit while output waits: the outbox is a queue
+//! already. Threads share a saver around any lock of the program, as for keys, so there is no trait
+//! for locks. A save copies what changed to the shadow and writes from there: it is one instant,
+//! also if other tasks commit while an async medium is written, and interrupts are off only while
+//! it copies. The changes are 16 runs of words, of which the last spans the rest, not a bit for
+//! each word.
 
 use crate::access::{OwnsPool, PoolAccess};
 use crate::error::{Error, OpenFailure};
@@ -80,6 +91,12 @@ pub(crate) struct Parts<P, S, F> {
     len: usize,
 }
 
+// INVARIANT "At rest between calls": a saver sees the region of a runtime only between two
+// transactions of it, while the runtime is borrowed mutably. Journals are left out only if no
+// context has an open transaction (`Context::resting` of `pmem-tx`). Threads that preempt are
+// excluded meanwhile.
+// Noticed by: planted `rest-without-offset`, and `rest-ignores-others`, `rest-ignores-open` of
+// `pmem-tx`; tests/suite/mirrored.rs (`faults`).
 /// The region of a runtime, between two transactions: what [`Replay::save_by`] lends to a saver.
 pub struct Owner<'a, R, M, P> {
     pool: &'a mut P,
@@ -276,8 +293,8 @@ owns_pool!(Mirrored, Save);
 #[cfg(feature = "async")]
 owns_pool!(AsyncMirrored, AsyncSave);
 
-/// How a runtime's commits become durable: at once, or by a blocking save. Not with an async
-/// medium, where [`Replay::durable_async`] waits.
+/// A runtime whose commits become durable at once, or by a blocking save. With an async medium use
+/// [`Replay::durable_async`].
 #[diagnostic::on_unimplemented(
     message = "this runtime's medium is async",
     note = "wait for it: `rt.durable_async().await`"
@@ -296,9 +313,12 @@ where
     /// [`Replay::open_with`].
     ///
     /// From then on everything is saved before it is seen outside: before a message leaves, also
-    /// here. The saver decides whether commits are saved before that. What the program shows by
-    /// other ways, for example by [`Replay::env`], it shows after [`Replay::durable`]; so it does
-    /// with an input that it has recorded.
+    /// here. The saver decides whether commits are saved before that. Before the program shows a
+    /// commit or a recorded input in another way, for example through [`Replay::env`], it calls
+    /// [`Replay::durable`]. The end of an iteration is not saved by itself: it is repeated from the
+    /// iteration's records. Another operation that is [joined](Replay::step_join) to a step must
+    /// lie in the same mirror: split the region, and wrap the mirror in
+    /// [`nvmem::at_rest::Beside`](crate::nvmem::at_rest::Beside).
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -372,11 +392,11 @@ where
     /// Like [`Replay::open_mirrored`], for a medium with an async driver, such as
     /// `nv_mirror::asynch::Mirror`.
     ///
-    /// A commit cannot wait for its save. So the [`Outlet`] gets no message: they are kept, and
-    /// [`Replay::drain_async`] saves and sends them. A commit that is to be saved without output
-    /// (each commit, every n) is saved when an async call of the runtime waits the next time, and
-    /// at the end of an iteration of [`Replay::each_async`]. What the program shows by other ways
-    /// it shows after [`Replay::durable_async`].
+    /// A commit cannot wait for its save. So the [`Outlet`] gets no message: the outbox keeps all,
+    /// and [`Replay::drain_async`] saves and sends them. A commit that is to be saved without
+    /// output (each commit, every n) is saved when an async call of the runtime waits the next
+    /// time, and at the end of an iteration of [`Replay::each_async`]. Call
+    /// [`Replay::durable_async`] before the program shows a commit in another way.
     ///
     /// **Power loss**, **Cost**: as for [`Replay::open`]; no save. **Errors**: those of
     /// [`Replay::open`]. An open that fails drops `saver` and `env`: pass `&mut` to keep them.
@@ -403,9 +423,46 @@ where
     M::Unit: Width,
 {
     /// Makes durable what the program has committed: no power cut takes it back. Call it before the
-    /// program shows by other ways than messages what it has recorded, read or committed.
+    /// program shows, in another way than by messages, what it has recorded, read or committed.
     ///
     /// Without a mirror every commit is durable, and this does nothing.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use nv_mirror::{Config, Mirror, nvmem::{InOrder32, ram::RamNor}};
+    /// use nv_replay::{Error, MirroredReplay, Options};
+    ///
+    /// type Flash = RamNor<4, 4096, 4>; // on a device: your driver, as an `nvmem::Medium`
+    /// type Rt<'m> = MirroredReplay<'m, u32, Mirror<'m, &'m mut Flash>, InOrder32, ()>;
+    ///
+    /// fn program(rt: &mut Rt<'_>) -> Result<u32, Error> {
+    ///     let sample = rt.record_with(|| 20)?;
+    ///     let sum = rt.step(sample, |tx, sum, x| {
+    ///         *sum.get_mut(tx)? += x;
+    ///         Ok(*sum.get(tx))
+    ///     })?;
+    ///     rt.durable()?; // before it is shown
+    ///     Ok(sum)
+    /// }
+    ///
+    /// fn boot(flash: &mut Flash) -> Result<u32, Box<dyn std::error::Error>> {
+    ///     let mut memory = [MaybeUninit::new(0); 2 * 128]; // the region of 1 KiB, and its shadow
+    ///     let range = 0..4 * 4096;
+    ///     let (mirror, region) =
+    ///         Mirror::open_or_format::<InOrder32>(flash, range, &Config::DEFAULT, &mut memory)?;
+    ///     let options = Options { table: nv_replay::Config::SMALL, ..Options::default() };
+    ///     let mut rt = Rt::open_mirrored(region, mirror, options, (), |_| Ok(0))
+    ///         .map_err(|refused| refused.error)?;
+    ///     Ok(program(&mut rt)?)
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut flash = Flash::new();
+    /// assert_eq!(boot(&mut flash)?, 20);
+    /// assert_eq!(boot(&mut flash)?, 20); // nothing ran again
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// **Power loss**: the last save or this one. **Cost**: a save, if anything has changed.
     /// **Errors**: [`Error::Medium`], and the runtime stops; the error of a runtime that has
@@ -420,7 +477,7 @@ where
 
     /// Like [`Replay::durable`], for any medium.
     ///
-    /// **Power loss**: the last save or this one; so it is if the future is dropped. **Cost** and
+    /// **Power loss**: the last save or this one, also if the future is dropped. **Cost** and
     /// **Errors**: as there.
     #[cfg(feature = "async")]
     pub async fn durable_async(&mut self) -> Result<(), Error> {
@@ -489,8 +546,9 @@ macro_rules! saver {
                 self.pool.0.failure.as_ref()
             }
 
-            /// Lends the saver, and the region to save: for what a saver does beside saves, such
-            /// as `rt.save_by(|mirror, owner| mirror.make_room(owner))` when the program is idle.
+            /// Lends the saver, and the region to save: for other work of a saver, such as
+            /// `rt.save_by(|mirror, owner| mirror.make_room(owner))` when the program is idle. That
+            /// keeps the last save, when the power fails, within `nv_mirror::Config::worst_save`.
             /// With an async saver, wait for the future that `f` returns inside of it.
             pub fn save_by<T>(
                 &mut self,

@@ -203,10 +203,10 @@ where
     /// loops ([`Replay::env`]) and, as the [`Outlet`], to outputs. A step does not get it. If the
     /// program sends nothing, write `impl Outlet for Drivers {}`.
     ///
-    /// The environment is volatile: after a boot it is as the program has made it, although calls
-    /// are bypassed. So it holds nothing that a program carries from one call to the next. A
-    /// `powerfail` campaign finds a program that does, because its replay makes other calls or
-    /// ends with another result.
+    /// The environment is volatile: each boot begins with it as the program has just made it, and
+    /// bypassed calls do not change it. So a program must not carry state from one call to the next
+    /// in it. A `powerfail` campaign finds a program that does, because its replay makes other
+    /// calls or ends with another result.
     ///
     /// **Errors**: those of [`Replay::open`]. An open that fails drops `env`; pass `&mut env` to
     /// keep it.
@@ -233,6 +233,13 @@ impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, 
 where
     M::Unit: Width,
 {
+    // INVARIANT "Roots are types only": the runtimes of several threads have the same layout for
+    // every root type. Code that does not use the root runs on `Replay::untyped`; so does a loop of
+    // one step, which passes the root to its body by a reference. `Replay`, `Member`, `Mirrored`
+    // and `Context` are `#[repr(C)]`, and their only trace of the root is a `PhantomData`; `Root`
+    // is a transparent offset; `PoolAccess` promises it; sizes are compared where the program is
+    // compiled.
+    // Noticed by: Miri on tests/suite/threads.rs.
     /// The same runtime, for what does not use its root: a program whose threads have roots of
     /// several types contains what is called on it once.
     #[inline(always)]
@@ -253,7 +260,8 @@ where
     }
 
     /// Whether messages wait because the outlet has refused one. They are offered to it again after
-    /// the next step or iteration, in order, and by [`Replay::drain`].
+    /// the next step or iteration, in order, and by [`Replay::drain`]. A program that sends only if
+    /// none waits records the answer: `let waits = rt.waits(); let waits = rt.record(waits)?;`.
     pub fn waits(&self) -> bool {
         self.resend.is_some()
     }
@@ -288,6 +296,10 @@ impl<'m, R: Persist, M: Model, E: Outlet, P: OwnsPool<'m, R, M>> Replay<'m, R, M
 where
     M::Unit: Width,
 {
+    // INVARIANT "Open in its place": no field of a runtime that is being opened is read before it
+    // is written, and a runtime exists when all of its fields are written. Also kept by
+    // `Threads::open_by` and `Place::open_by` in threads.rs.
+    // Noticed by: Miri on every test; `a_place_is_opened_again` in tests/suite/soundness.rs.
     #[inline(always)]
     pub(crate) fn open_at<'p, F>(
         place: &'p mut MaybeUninit<Self>,
@@ -414,7 +426,7 @@ impl<'m, R: Persist, M: Model, E: Outlet, P: PoolAccess<R, M>> Replay<'m, R, M, 
 where
     M::Unit: Width,
 {
-    /// Begins a new run behind the first `n` records.
+    /// Begins a new run after the first `n` records.
     #[cold]
     #[inline(never)]
     pub(crate) fn restart(
@@ -431,7 +443,10 @@ where
         self.pool.restarted().map_err(OpenError::Pool)
     }
 
-    /// Copies the first `n` records to the other area and begins a new run of the program behind
+    // The records are copied, not cut off by clearing a header: the numbers of dropped records were
+    // used, and the pool's journal may still hold entries with them. Two areas make starting over
+    // and keeping some records for a new version the same single store.
+    /// Copies the first `n` records to the other area and begins a new run of the program after
     /// them.
     ///
     /// **Power loss**: the old run, whole, or the new one with its records. **Cost**: the copied
@@ -446,7 +461,7 @@ where
         // one after it.
         let start = seq;
         let (mut old, new_area_end) = (self.cursor, self.table.other_area_end());
-        // The old records are not replayed.
+        // The old run ends here: this boot replays the copies only.
         self.cursor.at = self.cursor.end;
         let mut copy = self.table.empty_area(new_area_end);
         // Records in the other area do not count before the run's start word refers to it.
@@ -491,6 +506,9 @@ where
         self.cursor.at != self.cursor.end
     }
 
+    // INVARIANT "Reclaim after replay": objects are reclaimed when all records have shown their
+    // handles.
+    // Noticed by: planted `reclaim-before-replay`, `live-one-record-early`.
     /// Ends the replay, once, when the program has passed all records.
     #[cold]
     #[inline(never)]
@@ -578,7 +596,8 @@ where
     }
 }
 
-/// Moves the cursor to a table without records and without room; calls fail with `e` from now on.
+/// Stops the runtime: every later call returns `e`. The cursor moves to where no record and no room
+/// is.
 fn halt(no_room_error: &mut Error, cursor: &mut Cursor, area_end: usize, e: Error) {
     if *no_room_error == Error::TableFull {
         *no_room_error = e;
@@ -589,6 +608,12 @@ fn halt(no_room_error: &mut Error, cursor: &mut Cursor, area_end: usize, e: Erro
     };
 }
 
+// INVARIANT "Nothing follows what unwound": after the program's own code unwinds after a commit, or
+// out of a loop, the runtime does nothing until it is opened again: it would put the next messages
+// over those that have not left. On a device a panic aborts, and its code has nothing of this. Also
+// kept by `LoopGuard` and `Inside` in each.rs.
+// Noticed by: tests whose names end in `unwinds` in tests/suite/soundness.rs; planted
+// `goes-on-after-unwinding`.
 /// Stops the runtime if user code unwinds after a commit (`when`). Messages of the committed step
 /// must be sent before anything else happens; the next open sends them.
 pub(crate) struct StopOnUnwind<'a> {
@@ -619,8 +644,8 @@ impl Drop for StopOnUnwind<'_> {
 
 // In this file because only opening copies records.
 impl<'m, M: Model> Table<'m, M> {
-    /// The region for the pool: behind the table, less the bytes of a superblock, which the pool
-    /// leaves unused. Called once.
+    /// The region for the pool. It begins a superblock's length before the table's end; the pool
+    /// leaves these bytes unused. Called once.
     fn pool_region(&self) -> Region<'m, M> {
         // SAFETY: invariants "Sole region" and "Inside the table": the offset is a multiple of 8
         // and inside the region, as `read_geometry` has checked. The table uses only the bytes
@@ -628,8 +653,8 @@ impl<'m, M: Model> Table<'m, M> {
         unsafe { self.region.tail(self.geo.len - Superblock::BYTES) }
     }
 
-    /// Begins a run behind the records before `first`, which are in the other area. The first of
-    /// them carries the number after `seq`.
+    /// Begins a run that has the records up to `first`, in the other area. The first of them
+    /// carries the number after `seq`.
     ///
     /// **Power loss**: the old run, whole, or the new one. **Cost**: two or three stores.
     pub fn begin_run(&self, first: &Cursor, seq: u32, counter: u32) {
@@ -675,7 +700,8 @@ pub(crate) struct ScanResult {
     pub run: State,
 }
 
-/// What a scan has found, in short: with it the same life finds it again without the headers.
+/// The result of a scan in short: with it the same boot rebuilds the result without reading
+/// headers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownScan {
     /// How many records count. A table has fewer units than 2^16.
@@ -917,6 +943,10 @@ impl<'m, M: Model> Table<'m, M> {
         self.visit_records(|_, _| {})
     }
 
+    // INVARIANT "Place decides": a record counts if and only if all records before it count and its
+    // header carries the next sequence number.
+    // Noticed by: planted `number-not-skipped`; numbers of 3 bits in tests/suite/crash.rs
+    // (`wraps`).
     /// The same, and calls `visit` with each.
     #[inline(always)]
     pub fn visit_records(

@@ -3,7 +3,7 @@
 //! ```text
 //! | head: seq, parity, count | kept | number 0 | number 1 | port, length | bytes ... | port, ...
 //!
-//! 1 body of step n      messages go behind those that are kept, or to the start
+//! 1 body of step n      messages go after those that are kept, or to the start
 //! 2 stage               number[1 - parity] := number of the first message; not if some are kept
 //! 3 fence
 //! 4 head := (n, parity, count)           counts only while n is the last committed number
@@ -16,7 +16,7 @@
 //!                are given to the next messages
 //! cut in 6, 7    the next open sends all of them again, with the same numbers
 //!
-//! the outlet refuses a message in 6: it and those behind it wait
+//! the outlet refuses a message in 6: it and those after it wait
 //! 7 kept := count, fence, head.seq := 0  now they are pending whatever is committed later
 //!
 //! later all of them are sent
@@ -48,8 +48,9 @@ use pmem_tx::Width;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Its number: one more than that of the previous message. A repeated message has the same
-    /// number, so a receiver that remembers the last number can drop it. Wraps. Of several threads
-    /// each numbers its own messages: give each its own ports, and remember a number for each.
+    /// number, so a receiver that remembers the last number can drop it. Wraps. Each of several
+    /// threads numbers its own messages: give each thread its own ports, and remember a number for
+    /// each.
     pub number: u32,
     /// The number of the port.
     pub port: u8,
@@ -106,7 +107,7 @@ pub trait Outlet {
     /// until all messages were sent and the outbox is marked as sent.
     ///
     /// **Errors**: [`NotNow`] if the message cannot leave yet, for example because a radio is busy.
-    /// The message and those behind it stay in the outbox, through power cuts too. They are offered
+    /// The message and those after it stay in the outbox, through power cuts too. They are offered
     /// again, in order, after the next step or iteration and by
     /// [`Replay::drain`](crate::Replay::drain). Do not wait here.
     fn send(&mut self, message: &Message<'_>) -> Result<(), NotNow> {
@@ -222,7 +223,7 @@ pub(crate) fn outbox_action<M: Model>(
     false
 }
 
-/// Stands in a [`Queue`] that takes no messages, for [`Queue::send`]. Nobody calls it.
+/// Marks a [`Queue`] that takes no messages. It is never called.
 fn no_action<M: Model>(
     _: &Table<'_, M>,
     _: &Queue<M>,
@@ -283,8 +284,8 @@ impl<'m, M: Model> Table<'m, M> {
         self.store(OUTBOX + Self::UNIT, count)
     }
 
-    /// The message whose first unit is `i`: port, length in bytes, units behind the first. `None`
-    /// if it does not lie in the outbox.
+    /// The message whose first unit is `i`: port, length in bytes, units after the first. `None` if
+    /// it does not lie in the outbox.
     fn message(&self, i: u32) -> Option<(u8, u32, u32)> {
         let all = self.geo.outbox_units::<M>();
         if i >= all {
@@ -297,7 +298,7 @@ impl<'m, M: Model> Table<'m, M> {
         (units < all - i).then_some(((w >> half) as u8, len, units))
     }
 
-    /// The count of kept messages and their units: the next message goes behind them.
+    /// The count of kept messages and their units: the next message goes after them.
     fn kept_messages(&self) -> (u32, u32) {
         let (kept, mut i) = (self.kept(), 0);
         if planted!("nv-replay/kept-overwritten") {
@@ -365,9 +366,13 @@ impl<'m, M: Model> Table<'m, M> {
         self.write_outbox_head(OutboxHead { seq, parity, count });
     }
 
+    // INVARIANT "Outputs of the committed": an output leaves if and only if its step has committed,
+    // and its number is its own. One that the outlet refuses waits, and so do those after it.
+    // Noticed by: planted bugs that begin with `outbox-`, `kept-` and `refused-`; planted
+    // `sent-out-of-order`, `turn-before-a-stale-head`, `record-before-a-stale-head`.
     /// Sends the messages that are kept and those of the last committed step, whose number is
     /// `committed`, and marks them as sent. Leaves out the first `sent` messages, which were sent
-    /// in this boot. If the outlet refuses a message, keeps it and those behind it, and returns
+    /// in this boot. If the outlet refuses a message, keeps it and those after it, and returns
     /// true.
     ///
     /// **Power loss**: messages may be sent again, with the same numbers. **Cost**: one store, if
@@ -532,8 +537,15 @@ impl<'m, M: Model> Table<'m, M> {
         self.load(OUTBOX) >> (Self::UNIT as u32 * 4) == seq
     }
 
-    /// Clears the head's number, whichever it is: from now on no step looks at the head, and one of
-    /// them commits this number. Called when no message is pending. Cleared before the next fence.
+    // INVARIANT "No head of the silent": while a program runs whose environment `sends_nothing`,
+    // the outbox's head carries no number, and no message is queued (`Queue::new`). The table of an
+    // earlier program may have an outbox all the same, because the size on the medium counts; so
+    // the open of a thread drops what waits there.
+    // Noticed by: `silent_` tests in tests/suite/crash.rs (`outlets`), where every second boot
+    // sends; planted `silent-program-keeps-head`, `silent-program-sends`.
+    /// Clears the head's number, whichever it is: from now on no step checks the head, and one of
+    /// them will commit this number. Called when no message is pending. Durable after the next
+    /// fence.
     fn retire_any_head(&self) {
         if !self.head_belongs_to(0) && !planted!("nv-replay/silent-program-keeps-head") {
             self.retire_head();
@@ -546,6 +558,8 @@ impl<'m, M: Model> Table<'m, M> {
         if self.geo.outbox_units::<M>() == 0 || planted!("nv-replay/outbox-keeps-uncommitted") {
             return;
         }
+        // The test `outlets::buffered_32` cuts here. A new run does not clear the head again: each
+        // number up to its start word was used by an empty commit, which has cleared it.
         // No fence: reclaiming in the pool ends with one, before any step runs.
         self.write_outbox_head(OutboxHead {
             seq: 0,
@@ -568,7 +582,7 @@ impl<M: Model> Queue<M> {
     pub(crate) fn new<E: Outlet>() -> Self {
         let closed = E::sends_nothing() && !planted!("nv-replay/silent-program-sends");
         Queue {
-            // As if it had more messages than fit.
+            // More messages than fit: each send is refused.
             count: Cell::new(if closed { u32::MAX } else { 0 }),
             units: Cell::new(0),
             action: Cell::new(if closed { Some(no_action) } else { None }),
@@ -606,7 +620,7 @@ impl<M: Model> Queue<M> {
     #[cold]
     #[inline(never)]
     pub(crate) fn body_failed(&self, e: pmem_tx::Error) {
-        // An error of the outbox or of the result is told already.
+        // An error of the outbox or of the result is noted already, and comes first.
         if self.failed.get().is_none() {
             self.fail(Error::from(e).recorded())
         }

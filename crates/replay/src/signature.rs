@@ -13,11 +13,11 @@
 //!
 //! Nothing here depends on where a call is in the source, or on what the compiler makes of it. So
 //! added lines, another formatting, another compiler and other optimisations change no id. Types
-//! are compared by their layout fingerprints; a type that only `serde` knows by its name.
+//! are compared by their layout fingerprints; a type that is only `serde` is compared by its name.
 //!
 //! Two calls of one kind, of equal types and without a name are told apart by their arguments
-//! alone. If they are swapped while a device is in the field, nobody notices: such calls need
-//! names. With the feature `instrument` the runtime reports them (`Twins`).
+//! alone. A replay does not notice if an update of a device in the field swaps them: such calls
+//! need names. With the feature `instrument` the runtime reports them (`Twins`).
 
 #[cfg(feature = "instrument")]
 use core::panic::Location;

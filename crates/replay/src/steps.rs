@@ -9,7 +9,7 @@
 //! payloads, upwards       ... | state: start word (number 7, iteration 3)
 //!
 //! Replay::step_loop, iteration 3                         cut here: the next open sees
-//!  0 once: clear the header behind the loop's             iteration 3
+//!  0 once: clear the header after the loop's              iteration 3
 //!  1 run the body in a transaction of the pool;           iteration 3; the pool undoes the changes
 //!    its messages go to the outbox
 //!  2 pool: journal and new values are on the medium       the same
@@ -28,13 +28,17 @@
 //! is the last committed one (invariant "One number, one transaction"). The pool, the outbox and a
 //! token resolve with it, as they do after a turn of `each`.
 //!
-//! Safe against stale headers: the one behind the loop's record could count after a turn whose
+//! Safe against stale headers: the one after the loop's record could count after a turn whose
 //! number comes just before its own. Point 0 clears it before the first turn, and until the loop
-//! ends nobody stores there. So no turn has to look (invariant "Nothing stale behind").
+//! ends nothing is stored there. So no turn has to check it (invariant "Nothing stale behind").
+//! Whether that one store is needed is known once per loop; `each` leaves headers there and
+//! compares in each iteration.
 //!
 //! The body gets no runtime. So it can neither record anything in the loop, nor replace the
-//! runtime. A turn that fails is undone and leaves no record, so nothing may run behind it: the
-//! loop stays in this iteration, and the runtime stops.
+//! runtime. A turn that fails is undone and leaves no record, so nothing may run after it: the loop
+//! stays in this iteration, and the runtime stops. A step records its error because the program
+//! goes on after it, and a replay must take the same way. After a failed turn nothing goes on; a
+//! recorded error would take a record in the loop, and stop each later boot.
 
 use crate::access::PoolAccess;
 use crate::call::{Named, Step, joins};
@@ -52,7 +56,7 @@ use nvmem::{Model, Persist, planted};
 use pmem_tx::{Root, Width};
 
 /// The body of a loop of one step: a function pointer, which gets the number of the iteration. It
-/// cannot capture, so it cannot change volatile state, which no later boot would know.
+/// cannot capture, so it cannot change volatile state: a later boot would not know the change.
 pub type TurnBody<R, M, A, K = ()> = for<'p> fn(
     &Step<'_, 'p, M, K>,
     &mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
@@ -253,6 +257,11 @@ where
         self.untyped().run_turns(call, range, args, partner, body)
     }
 
+    // To the loop a root is an offset and the body a function pointer, so a program contains this
+    // once for all threads whose arguments and token have the same types. A copy for each would
+    // take 600 bytes more, and 20 instructions less in a turn. Arguments enter each turn
+    // (`Repeat`): as arguments of `each_with` they would be loans, and the body has no call to lend
+    // them to.
     /// The same for roots of all types: a program has it once for all its threads.
     #[inline]
     fn run_turns<A: Repeat, T: Partner<M>>(
@@ -300,9 +309,9 @@ where
                 queue,
                 token: partner.token(),
             };
-            // All turns, if behind each nothing is to be done but to begin the next one; or one.
-            // Two loops, and the condition in its place: otherwise the compiler makes each turn 8
-            // instructions longer.
+            // The inner loop runs turns as long as nothing follows a turn but the next one; the
+            // outer loop does the rest. With one loop, or with the condition in another place, the
+            // compiler makes each turn 8 instructions longer.
             let committed = loop {
                 let i = start.wrapping_add(turns.iteration);
                 partner.begin();
@@ -346,14 +355,14 @@ where
         Ok(())
     }
 
-    /// Enters the loop, and clears the header behind its record.
+    /// Enters the loop, and clears the header after its record.
     #[inline(never)]
     fn enter_step_loop(&mut self, l: &mut Loop) -> Result<(), Error> {
         self.enter_loop(l)?;
         if !l.running {
             return Ok(());
         }
-        // The body gets no runtime, so no inner loop asks.
+        // The body gets no runtime, so no inner loop can run.
         self.innermost_loop = l.outer;
         if self.replaying() && !planted!("nv-replay/step-loop-passes-records") {
             return Err(self.diverged(Mismatch::RecordsRemain));
@@ -400,8 +409,8 @@ where
     }
 }
 
-/// The position of a loop of one step that runs. One comparison finds the turns behind which more
-/// changes than the low bits of the counter.
+/// The position in a running loop of one step. One comparison finds the turns that change more than
+/// the low bits of the counter.
 #[derive(Clone)]
 struct Turns {
     /// The iteration of the turn that runs.
@@ -458,8 +467,7 @@ impl Turns {
     }
 }
 
-/// The next iteration behind this one whose counter carries, or `count`, whichever comes first. The
-/// number has no upper bound where counters have.
+/// The next iteration after this one whose counter carries, or `count`, whichever comes first.
 #[inline(always)]
 fn unusual<M: Model>(iteration: u32, count: u32) -> u32 {
     // One less each: the count of an endless loop is 0, which carries, so its end is far away from

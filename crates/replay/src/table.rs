@@ -13,18 +13,18 @@
 //!                 says which of the two counts
 //!
 //! append          1 store the payload                     nothing refers to it yet
-//!                 2 clear the header behind the new one, if it carries the number after it
+//!                 2 clear the header after the new one, if it carries the next number
 //!                 3 fence
 //!                 4 store the header                      <-- commit
 //!                 5 fence
 //! ```
 //!
 //! A record counts if and only if all records before it count and its header carries the next
-//! sequence number. Its place decides, never a comparison of which number is newer; so numbers of 3
-//! bits work.
+//! sequence number. Its position decides, never a comparison of which number is newer; so numbers
+//! of 3 bits work.
 //!
-//! Why stale headers are safe. An area holds old headers behind the last record: of an earlier
-//! iteration, an earlier run, or an earlier round of numbers. Only the header directly behind a new
+//! Why stale headers are safe. An area holds old headers after the last record: of an earlier
+//! iteration, an earlier run, or an earlier round of numbers. Only the header directly after a new
 //! record could count, and only with exactly the next number. Step 2 clears it then, before the
 //! commit (invariant "Nothing stale behind"). When a new iteration begins, no header can be cleared
 //! with the same store, so the start word takes another number instead (`each.rs`).
@@ -42,8 +42,8 @@
 //! ```
 //!
 //! The header is stored last, in one atomic unit: it commits the record. It holds the low bits of
-//! the sequence number, so a reader accepts only the one number that must come next. docs/SPEC.md
-//! defines the same words.
+//! the sequence number, so a reader accepts only the one number that must come next.
+//! docs/spec/replay.md defines the same words.
 //!
 //! # The layout
 //!
@@ -54,7 +54,7 @@
 //! ```
 //!
 //! A run of the program uses one area; a new version begins in the other one, so that a cut leaves
-//! the old run or the new one whole. docs/SPEC.md defines each byte.
+//! the old run or the new one whole. docs/spec/replay.md defines each byte.
 
 use crate::error::ConfigItem;
 use nvmem::superblock::Superblock;
@@ -72,7 +72,7 @@ pub(crate) struct CommitWord {
 pub(crate) struct Cursor {
     /// The header of the next record.
     pub at: usize,
-    /// The header behind the last record; equal to `at` when the program has passed all records.
+    /// The header after the last record; equal to `at` when the program has passed all records.
     pub end: usize,
     /// The payload of the record at `at`.
     pub payload: usize,
@@ -97,7 +97,7 @@ pub(crate) struct State {
     pub seq: u32,
     /// The iteration of a loop; for a run its area and the program's version.
     pub counter: u32,
-    /// The loop has ended, and the records behind it are not its own. For a run: it did not begin
+    /// The loop has ended, and the records after it are not its own. For a run: it did not begin
     /// with the format.
     pub done: bool,
 }
@@ -193,6 +193,16 @@ impl<'m, M: Model> Table<'m, M> {
         at >= payload && Self::has_seq(self.load(at), self.geo.next(seq))
     }
 
+    // One check here, instead of a sweep at a certain number as in the pool: a load, and at most
+    // one store in a round of numbers. With the 6 bits of a 16-bit header, an iteration of exactly
+    // 31 records needs a store for each record; the check keeps it correct.
+
+    // INVARIANT "Nothing stale behind": when a record or start word is committed, the header after
+    // it does not carry the following sequence number. Kept here; by another number for an
+    // iteration (`Replay::begin_next`); by a cleared header for a loop of one step
+    // (`Replay::enter_step_loop`).
+    // Noticed by: planted `stale-record-not-cleared`, `cleared-after-commit`, `number-not-skipped`,
+    // `step-loop-header-not-cleared`; tests/suite/crash.rs (`wraps`).
     /// Clears the header at `at` if it would count as the record after number `seq`.
     #[inline(always)]
     pub fn clear_successor(&self, at: usize, payload: usize, seq: u32) {
@@ -201,11 +211,13 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
+    // INVARIANT "Content before header": a record's content is on the medium before its header.
+    // Noticed by: planted `header-before-result`, `no-fence-before-header`.
     /// Commits a record by storing its header, which commits its step. `payload` is the end of its
     /// payload.
     ///
     /// **Power loss**: before the store the record does not count, after it the whole record
-    /// counts. **Cost**: one store; one more if the header behind it is stale by exactly one round
+    /// counts. **Cost**: one store; one more if the header after it is stale by exactly one round
     /// of numbers.
     ///
     /// The outbox must be staged or retired first: [`Queue::stage`](crate::outbox::Queue::stage) or
@@ -218,7 +230,7 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// The commit word of a record. Clears the header behind it, if that would count then.
+    /// The commit word of a record. Clears the header after it, if that would count then.
     #[inline(always)]
     pub fn record_word(&self, at: usize, payload: usize, seq: u32, header: u32) -> CommitWord {
         if !planted!("nv-replay/cleared-after-commit") {
@@ -324,8 +336,8 @@ impl<'m, M: Model> Table<'m, M> {
         mask + 1 - (counter & mask)
     }
 
-    /// The start word of a state at `at`, for who stores it himself. A counter that carries needs
-    /// its upper part first: [`Table::store_upper`].
+    /// The start word of a state at `at`, for a caller that stores it. If the counter carries, the
+    /// caller stores its upper part first: [`Table::store_upper`].
     #[inline(always)]
     pub fn state_word(at: usize, mark: u32, counter: u32) -> CommitWord {
         let word = Self::start_word(mark, counter);
@@ -751,9 +763,18 @@ pub(crate) const STATE: usize = 3;
 /// afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes for records: one unit for each step, input or loop, and their results rounded up to
-    /// units (see the README). A loop needs room for the records of one iteration; nested loops add
-    /// up. **Cost**: twice this size, because a new version of the program begins in a second area.
+    /// Bytes for records. A loop needs room for the records of one iteration, which free their
+    /// space when it ends; nested loops add up. A loop that has ended takes 4 units. When a step
+    /// runs, one unit must be free for an error (two of 16 bits). A record takes:
+    ///
+    /// | record | units of 4 bytes | units of 2 bytes |
+    /// |---|---|---|
+    /// | step, input | 1, and its result | 1, its result, and 1 if there is a result |
+    /// | each handle that a step consumes | 1 | 1 |
+    /// | loop | 1, and 3 for its state | the same |
+    /// | result of 60 bytes (62) or more, or of unknown length | 1 more | 1 more |
+    ///
+    /// **Cost**: twice this size, because a new version of the program begins in a second area.
     pub bytes: u16,
     /// Bytes for the messages of one step, and for those that the outlet has refused until now; 0
     /// if the program sends none.
@@ -832,6 +853,10 @@ pub(crate) struct Geometry {
 pub(crate) const OUTBOX: usize = Superblock::BYTES;
 
 impl Geometry {
+    // INVARIANT "Inside the table": headers and payloads of all records that count lie inside their
+    // area, payloads before headers. `Table::read_record` and `Replay::begin` check it for each
+    // record.
+    // Noticed by: hostile images in tests/suite/hostile.rs; assertions of bounds in debug builds.
     /// Computes the layout from a superblock's parameters, which may be any numbers.
     pub fn new<M: Model>(params: &[u32; 8]) -> Result<Geometry, ConfigItem> {
         let unit = M::Unit::BYTES as u32;
@@ -913,7 +938,7 @@ fn table_len<M: Model>(sizes: u32) -> u32 {
     OUTBOX as u32 + (sizes >> 16) + 4 * M::Unit::BYTES as u32 + 2 * (sizes & 0xffff)
 }
 
-/// The superblock of a table of this configuration, with a pool behind it, in a region of `len`
+/// The superblock of a table of this configuration, with a pool after it, in a region of `len`
 /// bytes.
 #[inline(always)]
 pub(crate) fn superblock<M: Model>(
@@ -959,7 +984,7 @@ impl ThreadCount {
     }
 }
 
-/// The superblock of the tables of several threads, all of this configuration, with a pool behind
+/// The superblock of the tables of several threads, all of this configuration, with a pool after
 /// them, in a region of `len` bytes.
 pub(crate) fn superblock_of_threads<M: Model>(
     c: &Config,
@@ -978,7 +1003,7 @@ pub(crate) fn superblock_of_threads<M: Model>(
     sb
 }
 
-/// For inspection tools: the offset of the pool behind the tables, and a superblock that describes
+/// For inspection tools: the offset of the pool after the tables, and a superblock that describes
 /// this pool alone.
 #[doc(hidden)]
 pub fn pool_region(sb: &Superblock) -> Option<(usize, Superblock)> {
@@ -1039,7 +1064,7 @@ mod tests {
         }
     }
 
-    /// The components lie one behind the other, and the last one ends where the table ends.
+    /// The components lie one after the other, and the last one ends where the table ends.
     fn divided<M: Model>(geo: &Geometry) {
         let unit = M::Unit::BYTES;
         assert!(geo.run_state() + STATE * unit <= geo.area_end(false) - geo.area);

@@ -1,5 +1,5 @@
 //! Several threads on one pool: each has a table, a context and a root of its own, and they share
-//! roots, each behind its key.
+//! roots, which steps reach by keys.
 //!
 //! ```text
 //! region   | superblock | table 0 | table 1 | table 2 | pool: contexts 0 1 2, shared roots ...  |
@@ -142,7 +142,7 @@ pub struct Threads<'m, T: Roots, M = InOrder32> {
     shared: bool,
 }
 
-/// The tables of all threads, and what the threads know of each other.
+/// The tables of all threads, and what the threads share about their replays.
 pub(crate) struct AllTables<'m, M> {
     /// All of the region. Used here for the superblock only, and by each thread for its table.
     region: Region<'m, M>,
@@ -226,6 +226,13 @@ where
         bytes: &[u8],
         spent: &mut dyn FnMut(u32) -> bool,
     ) -> Result<O, pmem_tx::Error> {
+        // INVARIANT "Marked is nobody's": between the walk of `Threads::open` and the reclaim, a
+        // block marked as unowned is in use, and no handle that a transaction reaches leads to it.
+        // So its header and its mark stay until it is adopted. Adoption tests the mark before it
+        // loads a header, and adoptions exclude each other (`Model::exclusive`). The marks are made
+        // by `Walk::claim` of `pmem-tx`.
+        // Noticed by: planted `adopts-without-exclusion`; `adoptions_exclude_each_other` and
+        // `threads_of_the_host` in tests/suite/several.rs, under Miri.
         let mut adopt = || {
             // SAFETY: invariant "Reclaim after replay": `Threads::open` has walked the pool, and
             // this thread has not passed its records, so nobody has reclaimed. Adoptions exclude
@@ -242,6 +249,11 @@ where
             return;
         }
         self.counted = false;
+        // INVARIANT "Last one reclaims": objects are reclaimed when every table that had records at
+        // `Threads::share` was passed. `Walk::reclaim_preempted` of `pmem-tx` clears a mark before
+        // the block is free.
+        // Noticed by: planted `first-live-thread-reclaims`, `last-live-thread-reclaims-nothing`,
+        // `reserved-place-holds-reclaim-up`.
         let last = M::section(|| {
             let left = self.replaying.get() - 1;
             self.replaying.set(left);
@@ -380,10 +392,10 @@ fn table_of<'m, M: Model>(region: &Region<'m, M>, geo: &Geometry, n: usize) -> T
     table_at(region, geo, stride(geo) * n)
 }
 
-/// The table that is so many bytes behind the first one.
+/// The table that begins `at` bytes after the first one.
 fn table_at<'m, M: Model>(region: &Region<'m, M>, geo: &Geometry, at: usize) -> Table<'m, M> {
     // SAFETY: invariants "Sole region" and "Inside the table": the offset is a multiple of 8, and
-    // inside, as `geometry` has checked. A table uses only its own bytes behind the superblock, and
+    // inside, as `geometry` has checked. A table uses only its own bytes after the superblock, and
     // the region stays in its `Threads`, which is borrowed while a table is in use.
     Table::new(unsafe { region.tail(at) }, *geo)
 }
@@ -439,7 +451,8 @@ fn finish_migration<M: Model>(
 
 /// What the scan of all tables has found.
 struct Numbers {
-    /// The number of each thread's last commit; 0 for a blank region. As who is beside gets them.
+    /// The number of each thread's last commit, in the form that `beside` of `open_beside` gets; 0
+    /// for a blank region.
     committed: [u32; MAX_CONTEXTS],
     /// How many records of each count.
     records: [u16; MAX_CONTEXTS],
@@ -529,7 +542,8 @@ where
     /// [`Threads::open`] in `place`, for a kernel that keeps something of its own beside the
     /// threads: a boot moves nothing. When the tables are read, and before anything is written,
     /// `beside` gets the number of each thread's last committed transaction: 0 for a blank region,
-    /// and for threads that there are not. With these the kernel settles what it has staged.
+    /// and for threads that do not exist. With these the kernel settles the words that it has
+    /// staged.
     ///
     /// **Power loss** and **Cost**: as there. **Errors**: that of `beside`, and those of
     /// [`Threads::open`]; [`OpenError::Damaged`] for a region whose migration is not finished,
@@ -658,10 +672,10 @@ where
         })
     }
 
-    /// The sequence number of a thread's last committed transaction; 0 for a thread that there is
-    /// not. For what the program stages with numbers of that thread, and opens by itself: see
-    /// [`Token`](crate::Token). To be called before the threads' places are handed out, which the
-    /// borrow sees to.
+    /// The sequence number of a thread's last committed transaction; 0 for a thread that does not
+    /// exist. A program that stages words of its own with numbers of this thread resolves them with
+    /// it: see [`Token`](crate::Token). Call it before the places are handed out; the borrow checks
+    /// that.
     ///
     /// **Power loss**: writes nothing. **Cost**: reads the headers of the thread's records.
     /// **Errors**: the table is damaged.
@@ -748,6 +762,12 @@ where
         }
     }
 
+    // INVARIANT "One store migrates": every root is of the types that the superblock names, and the
+    // first thread's table has the migration's number before its context asks for it. The
+    // superblock is replaced between the transaction's prepare and its end; `finish_migration` runs
+    // before the pool is mounted.
+    // Noticed by: tests/suite/migrate.rs, also twice; `marks` in tests/suite/hostile.rs; planted
+    // bugs that begin with `migration-`.
     /// Commits a migration: the superblock gets the new fingerprint, and the number that is the
     /// first thread's last one from now on.
     ///
@@ -793,6 +813,12 @@ impl<'m, S: SharedRoots, C: PlacesOf, M: Model> Threads<'m, Sharing<S, C>, M>
 where
     M::Unit: Width,
 {
+    // INVARIANT "A table for each thread": no two threads have the same table or context. `share`
+    // hands out each place once, by value, and the tables do not overlap. A second `share` would
+    // need the marks of a new walk, and would have to decide for each abandoned stack whether its
+    // last record counts: `open` does that.
+    // Noticed by: tests/ui/place_opened_twice.rs; planted `tables-overlap`,
+    // `threads-handed-out-twice`, `numbers-of-other-threads`.
     /// The threads' places, and the keys to the shared roots. Open those places whose threads are
     /// to run; the others stay reserved.
     ///
@@ -811,13 +837,17 @@ where
             return Err(OpenError::Shared);
         }
         self.shared = true;
-        // No thread has run since the open.
+        // No thread has run since the open, so the scan's numbers still hold.
         let with_records = self.tables.numbers.with_records;
         let replaying = with_records.count_ones() as u8;
         self.tables.replaying.set(replaying);
         if with_records == 0 {
             self.pool.reclaim();
         }
+        // INVARIANT "A handle of its thread": a step takes a `Held` only in the thread that got it,
+        // whose table says whether it was consumed. Each thread has a session number of its own;
+        // `Update::Keep` is refused where a dropped record has consumed a handle.
+        // Noticed by: planted `threads-share-a-session`, `keep-forgets-consumed-handles`.
         let shared = self.pool.share_apart();
         let (contexts, keys, session) = shared.map_err(|_| {
             // The pool was just opened, so no transaction is open.
@@ -920,8 +950,8 @@ where
     }
 
     /// Drops the records of this place: its next run begins without them. Its root stays, and so do
-    /// messages that wait to be sent. What only the records own is reclaimed, in this life or after
-    /// the next open. Other threads may run meanwhile.
+    /// messages that wait to be sent. Objects that only the records own are reclaimed, in this boot
+    /// or after the next open. Other threads may run meanwhile.
     ///
     /// **Power loss**: all records, or none. **Cost**: two or three stores and a sequence number;
     /// none if there are no records. **Errors**: the table is damaged. The place is gone then,
@@ -1055,9 +1085,9 @@ impl<'c, R: Persist, M: Model, E: Outlet> Thread<'c, R, M, E>
 where
     M::Unit: Width,
 {
-    /// Drops the thread's records: from here on a new run goes on, without them. Nothing else
-    /// changes: the root, and messages that wait. What only the records own is reclaimed after the
-    /// next open. Other threads may run meanwhile.
+    /// Drops the thread's records: a new run begins without them. The root and messages that wait
+    /// stay. Objects that only the records own are reclaimed after the next open. Other threads may
+    /// run meanwhile.
     ///
     /// To be called when the program has returned, whether it has passed all of its records or not.
     ///
@@ -1096,7 +1126,7 @@ impl<M: Model> Table<'_, M> {
         self.write_state(self.geo.run_state(), bits, counter);
     }
 
-    /// Whether a record behind the first `n` has consumed a handle.
+    /// Whether a record after the first `n` has consumed a handle.
     fn consumes_handles_after(&self, f: &Cursor, n: u16) -> bool {
         let (mut at, mut payload, mut i) = (f.at, f.payload, 0);
         while at != f.end {
@@ -1114,7 +1144,7 @@ impl<M: Model> Table<'_, M> {
     }
 }
 
-/// The tables of a region of several threads, for those who read it without the threads' types.
+/// The tables of a region of several threads, for a reader that does not know the threads' types.
 pub(crate) struct Tables<'m, M> {
     pub region: Region<'m, M>,
     geo: Geometry,

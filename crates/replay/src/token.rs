@@ -30,8 +30,8 @@ use nvmem::cross::{Arg, Ret};
 use nvmem::{InOrder32, Model, Persist, planted};
 use pmem_tx::Width;
 
-/// What a caller lends to the bodies of its steps, and what takes part in their commits: the token
-/// of a kernel, or of a driver that has durable words of its own.
+/// A value that a caller lends to the bodies of its steps and that takes part in their commits: the
+/// token of a kernel, or of a driver that has durable words of its own.
 ///
 /// The operations that it offers take the [`Step`] with this token, so they are called inside of a
 /// step only. They store nothing that counts; they remember what is to be done. Each body that runs
@@ -54,7 +54,7 @@ use pmem_tx::Width;
 /// | a turn that fails; a view; a bypass; an open | 0 |
 /// | an open that starts over or keeps `n` records | `n` + 1 |
 ///
-/// Numbers repeat after 2^`seq_bits` - 1 of them. So a token that leaves stamps behind must
+/// Numbers repeat after 2^`seq_bits` - 1 of them. So a token whose stamps stay on the medium must
 /// sweep them in time, and count the numbers that others use: [`nvmem::tagged`] allows at most
 /// [`max_unswept`](nvmem::tagged::Widths::max_unswept) between two sweeps. Where the program bounds
 /// no such count, settle the words in `join` when `store` has returned.
@@ -62,14 +62,14 @@ pub trait Token<M: Model = InOrder32> {
     /// Commits the step whose body has returned `Ok`, together with what the body has done with the
     /// token: stages it with the step's number, calls [`Commit::store`], and finishes it.
     ///
-    /// **Errors**: an error undoes the step, which fails with it. Then `join` has given up what the
-    /// body has done; [`Token::undone`] is not called. The next commit, that of the error's record,
+    /// **Errors**: an error undoes the step, which fails with it. Then `join` has undone the body's
+    /// claims itself; [`Token::undone`] is not called. The next commit, that of the error's record,
     /// uses the same number again: so before `join` returns an error or unwinds, it clears what it
     /// has staged with it.
     fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error>;
 
-    /// Gives up what the body has done with the token: the body has failed or unwound, or the step
-    /// found no room. The step is undone.
+    /// Undoes the body's claims: the body has failed or unwound, or the step found no room. The
+    /// step is undone.
     fn undone(&self);
 }
 
@@ -142,7 +142,8 @@ impl<'a, M: Model, K: Token<M>> Attempt<'a, M, K> {
         self.open.set(true)
     }
 
-    /// The token's join. From here on it is up to the token to give up what the body has done.
+    /// The token's join. From here on the token itself undoes the body's claims if the commit
+    /// fails.
     pub fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
         self.open.set(false);
         if planted!("nv-replay/token-not-joined") {
@@ -177,9 +178,8 @@ impl<M, K> Step<'_, '_, M, K> {
 /// A [`Token`] that joins a step together with another one, its inner one: the devices of a program
 /// and its kernel.
 ///
-/// Who implements it promises that its [`join`](Token::join) and its [`undone`](Token::undone) call
-/// those of the inner token, the one that is told here. A step whose inner token is not joined
-/// keeps what the body has done with that.
+/// Implementers must forward [`join`](Token::join) and [`undone`](Token::undone) to
+/// [`inner`](HasInner::inner). Otherwise the inner token keeps its claims of this step.
 pub trait HasInner {
     /// The other one.
     type Inner;
@@ -286,7 +286,7 @@ where
         let call = call_hash::<A, O>(kind::TOKEN | kind::STEP, name);
         let id = Table::<M>::id(call, args_hash(&args));
         if let Some(o) = self.bypass::<A, O>(id) {
-            // Consumed by the first execution.
+            // The recorded execution has consumed the arguments.
             core::mem::forget(args);
             return Ok(o);
         }

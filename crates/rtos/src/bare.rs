@@ -1,4 +1,4 @@
-//! What the ports for bare machines have in common: who runs on which stack.
+//! The common part of the ports for bare machines: which thread runs on which stack.
 //!
 //! ```text
 //!  thread           kernel                      machine
@@ -8,8 +8,8 @@
 //!  no thread ready: switch(none) -------------> main: waits for an interrupt
 //! ```
 //!
-//! The rest is the core's: how a section masks interrupts, how a switch becomes pending, and what
-//! it finds on a stack.
+//! Each core's module has the rest: how a section masks interrupts, how a switch becomes pending,
+//! and what a switch finds on a stack.
 
 #[cfg(target_arch = "arm")]
 use crate::cortex_m as core_of;
@@ -25,6 +25,11 @@ use core_of::Masked;
 use nv_replay::nvmem::mapped;
 use nv_replay::pmem_tx::Section;
 
+// INVARIANT "One core": what the port's statics hold changes in its section, by one word, or before
+// there is a second thread; a thread that was not made, or whose system no longer runs, has no slot
+// and never runs; a body and its stack live as long as the system runs. Also kept by `Bare::run`,
+// `Core::switch`, and `may_run` of each core.
+// Noticed by: `rtos/handover` in the rig and in QEMU, and its planted bugs.
 /// A static that threads and handlers share.
 #[repr(transparent)]
 pub(crate) struct Shared<T>(UnsafeCell<T>);
@@ -66,12 +71,12 @@ pub(crate) static SWITCH: Switch = Switch {
     slots: [const { Shared::new(0) }; 1 + THREADS_MAX],
 };
 
-/// Ticks since the boot, and when the kernel wants to be told.
+/// Ticks since the boot, and the time of the kernel's next tick call.
 static NOW: Shared<u64> = Shared::new(0);
 static DUE: Shared<u64> = Shared::new(u64::MAX);
-/// What the board knows of its energy.
+/// The board's function that reads its energy.
 static ENERGY: Shared<Option<fn() -> Option<u32>>> = Shared::new(None);
-/// The kernel that runs, and what tells it of a tick.
+/// The kernel that runs, and the function that passes a tick to it.
 #[derive(Clone, Copy)]
 struct Running {
     tell: unsafe fn(*const ()),
@@ -85,7 +90,7 @@ pub(crate) fn store<T>(register: *mut T, value: T) {
     unsafe { register.write_volatile(value) }
 }
 
-/// The machine, as its threads and handlers see it.
+/// The `Port` that threads and handlers are given.
 struct Core;
 
 // SAFETY: its functions store to statics and to registers of the core. A switch comes when they
@@ -97,7 +102,7 @@ unsafe impl Port for Core {
     #[inline(always)]
     fn switch(&self, to: Option<usize>) {
         let slot = &SWITCH.slots[to.map_or(MAIN, |t| 1 + t % THREADS_MAX)];
-        // No other thread's registers are anywhere: nothing runs that was not made.
+        // A thread that was not made has no registers to switch to, so it never runs.
         if slot.get() != 0 {
             SWITCH.next.set(slot.address());
             core_of::pend();
@@ -113,13 +118,14 @@ unsafe impl Port for Core {
 
 /// For the kernel's calls in an interrupt's handler: [`Kernel::isr`].
 ///
-/// Called by a program, [`Port::switch`] changes threads behind the kernel's back: that breaks
+/// A program that calls [`Port::switch`] changes threads without the kernel: that breaks
 /// priorities, and nothing else.
 pub fn port() -> &'static dyn Port {
     &Core
 }
 
-/// One more tick, and the end of a time slice. What the handler of the timer calls.
+/// One more tick, and the end of a time slice: the next thread of the same priority runs. The
+/// timer's handler calls it.
 ///
 /// **Power loss**: that of [`Kernel::tick`].
 pub extern "C" fn tick() {
@@ -128,7 +134,8 @@ pub extern "C" fn tick() {
         RUNNING.get()
     });
     if let Some(Running { tell, kernel }) = running {
-        // SAFETY: invariant "One core": they belong together, and `run` has not returned.
+        // SAFETY: invariant "One core": kernel and function belong together, and `run` has not
+        // returned.
         unsafe { tell(kernel) }
     }
 }
@@ -155,19 +162,20 @@ const ALIGN: usize = if cfg!(target_arch = "msp430") { 2 } else { 16 };
 pub struct Stack<const N: usize>(MaybeUninit<[u8; N]>);
 
 impl<const N: usize> Stack<N> {
-    /// One that is not used yet, and holds zeros. **Cost**: on the stack of `main`, each boot
-    /// stores them; in a static variable, start-up code does.
+    /// A stack that is not used yet, and holds zeros. **Cost**: on the stack of `main`, each boot
+    /// stores them, some 1,600 instructions for each 4 KiB; in a static variable, start-up code
+    /// does.
     pub const NEW: Self = Stack(MaybeUninit::new([0; N]));
 
-    /// One that is not used yet, and holds anything: for boots that must be short. What
-    /// [`unused`](Self::unused) says of it means nothing.
+    /// A stack that is not used yet, and holds anything: for boots that must be short.
+    /// [`unused`](Self::unused) means nothing for it.
     pub const UNINIT: Self = Stack(MaybeUninit::uninit());
 
     /// The bytes that nothing has used, if it was [`NEW`](Self::NEW) before the run: those at its
-    /// low end that are still 0. Ask when [`Bare::run`] has returned. What a thread may need in
-    /// other circumstances, an interrupt among them, it does not know.
+    /// low end that are still 0. Ask when [`Bare::run`] has returned. It does not know what a
+    /// thread needs in other circumstances, such as an interrupt at its deepest point.
     pub fn unused(&self) -> usize {
-        // From here on the compiler must take it that something was written there.
+        // Makes the compiler assume that something was written there.
         mapped::end_loans(self.0.as_ptr().cast_mut().cast());
         // SAFETY: invariant "One core": any bytes are bytes, and no thread runs.
         crate::stack::untouched(unsafe { self.0.assume_init_ref() })
@@ -191,8 +199,9 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
         }
     }
 
-    /// What the board knows of its energy: see [`Port::energy`]. Threads and handlers call it, and
-    /// the hook of [`run_idle`](Self::run_idle) gets it. So it must be able to preempt itself.
+    /// Names the function that reads the board's energy: see [`Port::energy`]. Threads and handlers
+    /// call it, also while it already runs, and the hook of [`run_idle`](Self::run_idle) gets its
+    /// result.
     pub fn energy(mut self, read: fn() -> Option<u32>) -> Self {
         self.energy = Some(read);
         self
@@ -202,7 +211,8 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
     /// `period`: cycles on a Cortex-M, ticks of its machine timer on a RISC-V core, cycles of SMCLK
     /// on an MSP430. If there is no number, the program calls the tick itself.
     ///
-    /// Whether it did: not in a handler, on a process stack, or while another system runs.
+    /// Returns false, and runs nothing, in a handler, on a process stack, or while another system
+    /// runs.
     ///
     /// **Power loss**: the next boot opens the system, and calls this again.
     pub fn run<K: Runs>(self, kernel: &K, period: Option<u32>) -> bool {
@@ -210,10 +220,10 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
     }
 
     /// Like [`run`](Self::run), but calls `idle` when no thread is ready, with the time at which
-    /// the kernel's timer is due, and the energy that is left: see [`Idle`].
-    /// `idle` waits for an interrupt, or decides by the energy that is left to sleep deeper. It
-    /// runs with interrupts masked, on the stack of `main`. An interrupt that becomes pending
-    /// meanwhile must end its wait, as it ends the core's `wfi`.
+    /// the kernel's timer is due, and the energy that is left: see [`Idle`]. `idle` waits for an
+    /// interrupt, or sleeps deeper if little energy is left. It runs with interrupts masked, on the
+    /// stack of `main`. An interrupt that becomes pending meanwhile must end its wait, as it ends
+    /// the core's `wfi`.
     ///
     /// **Power loss**: as there.
     pub fn run_idle<K: Runs>(
@@ -231,7 +241,7 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
         let mut over = || {
             let over = (0..T).all(|t| kernel.has_ended(t));
             if !over {
-                // An interrupt that is masked ends its wait, too.
+                // A masked interrupt ends the wait, too.
                 idle(Idle {
                     deadline: kernel.next_deadline(),
                     energy: Core.energy(),
@@ -248,7 +258,7 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
         true
     }
 
-    /// Tells the handlers of the threads and their kernel.
+    /// Registers the threads and their kernel for the handlers.
     fn install<K: Runs>(&self, kernel: &K) -> bool {
         let [main, threads @ ..] = &SWITCH.slots;
         if main.get() != 0 {
@@ -280,8 +290,8 @@ impl<'s, const T: usize, const N: usize> Spawn<'s> for Bare<'s, T, N> {
     }
 }
 
-/// Moves a body to the top of its stack, and makes what the first switch to it takes. Where that
-/// begins. The other registers hold anything then.
+/// Moves a body to the top of its stack, and makes the frame that the first switch to it takes.
+/// Returns where the frame begins. The other registers hold anything then.
 fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) -> usize {
     const {
         assert!(
@@ -306,7 +316,7 @@ fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) ->
     }
 }
 
-/// Makes what the first switch takes below a body. Where that begins.
+/// Makes the frame that the first switch takes, below a body. Returns where it begins.
 ///
 /// # Safety
 /// There is as much room below the body as a frame takes.
@@ -322,7 +332,7 @@ unsafe fn registers(body: *mut u8, begin: usize) -> usize {
     }
 }
 
-/// Where a thread begins.
+/// A thread's entry: runs its body.
 ///
 /// # Safety
 /// The body is there, and is taken once.

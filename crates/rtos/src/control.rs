@@ -1,4 +1,4 @@
-//! What threads do with each other, and what the kernel does with threads that do not come on.
+//! Priorities, aborting a thread, and parking threads that make no progress.
 //!
 //! # Priorities, and the end of a thread from outside
 //!
@@ -9,30 +9,34 @@
 //! ```
 //!
 //! Both are operations of a step on a thread's word. A thread that is aborted may be in the middle
-//! of a step: its transaction stays open, nothing it has stored is seen by anybody, and the next
-//! open undoes it. It must not hold a mutex, because what that guards may be half done. Whether it
-//! does is known when it has passed its records, or waits for a mutex behind them. Before that, the
-//! step that aborts it waits. It may lock one between the call and the commit, so the commit looks
-//! again, before it changes anything.
+//! of a step: its transaction stays open, no other thread sees what it has stored, and the next
+//! open undoes it. It must not hold a mutex, because the guarded data may be half done. The kernel
+//! knows whether it does when the thread has passed its records, or waits for a mutex after them.
+//! Before that, the step that aborts it waits. The thread may lock a mutex between the call and the
+//! commit, so the commit checks again, before it changes anything. To stop the thread at the call
+//! instead would be a claim, which an undone step has to give back.
 //!
-//! # Lives without progress
+//! # Power-on periods without progress
 //!
 //! ```text
-//!  life 1    ....|    the power is cut early: nobody looks
-//!  life 2    ........L.....|    thread 1 is live, ready, and has added nothing:  word of 1 <- 1
-//!  life 3    ........L..+..|    the same: 2; then it adds a record:                          0
-//!  life 4    ..+.....L.....|    it has added something: nothing is stored
+//!  period 1  ....|    the power is cut early: no check
+//!  period 2  ........L.....|    thread 1 is live, ready, and has added nothing:  word of 1 <- 1
+//!  period 3  ........L..+..|    the same: 2; then it adds a record:                          0
+//!  period 4  ..+.....L.....|    it has added something: nothing is stored
 //! ```
 //!
-//! A step that needs more than a life has begins anew in each life, and its thread never comes on.
-//! So the kernel looks after a number of ticks that the system names, and again after twice as
-//! many, after four times: seldom enough to let a machine sleep. A thread that waits is not
-//! counted, nor one that has not passed its records.
+//! If a step needs more energy than one power-on period gives, it restarts in every period and its
+//! thread never advances. So the kernel checks (L) after a number of ticks that the system names,
+//! and again after twice as many, after four times: seldom enough to let a machine sleep. The count
+//! is stored in advance, because nobody says when the power fails. A thread that waits is not
+//! counted, because it may wait for ever; nor is one that has not passed its records.
 //!
-//! A word on the medium has the number of lives, and the end of the last number that the thread had
-//! committed then. If an open finds that the thread has another one, it has come on since: a cut
-//! between its record and the store that clears the word changes nothing. An open parks the threads
-//! for which the word is at the limit.
+//! A word on the medium has the count, and the low bits of the last number that the thread had
+//! committed then. If an open finds another number, the thread has made progress since: a cut
+//! between its record and the store that clears the word does no harm. To clear the word before the
+//! record would lose counts. An open parks the threads whose word is at the limit. It does so at
+//! the boot only: until the power fails a thread may still make progress, and nothing is in the
+//! middle of a step.
 
 use crate::error::code;
 use crate::kernel::{Kernel, State, Sys, abort, check_state};
@@ -47,7 +51,7 @@ use nv_replay::nvmem::planted;
 use nv_replay::nvmem::tagged::{Stamp, TagError};
 use nv_replay::{Error, pmem_tx};
 
-/// The word with a thread's number of lives.
+/// The word with a thread's count of boots without progress.
 fn lives_word<S: System>(t: usize) -> u16 {
     const { assert!(S::CONTROL.lives < LIVES, "a system's `lives` are at most 7") };
     tags::all::<S>() - S::THREADS.len() as u16 + t as u16
@@ -58,14 +62,14 @@ pub(crate) fn thread_word<S: System>(t: usize) -> u16 {
     S::END.word + t as u16
 }
 
-/// A word's state is a number of lives below this one, and as often this one as the number says.
+/// `state = LIVES * sequence_bits + lives`, with `lives < LIVES`.
 const LIVES: u8 = 8;
 const NUMBERS: u32 = 32;
-/// It does not look later than after so many times twice the ticks.
+/// The check interval doubles at most this many times.
 const LOOKS_MAX: u8 = 30;
 
 impl<S: System> State<'_, S> {
-    /// At the boot: whether a thread is parked, whose last number this is.
+    /// At the boot: whether a thread is parked. `number` is its last one.
     pub fn stays_parked(&mut self, t: usize, number: u32) -> Result<bool, TagError> {
         if S::CONTROL.lives == 0 {
             return Ok(false);
@@ -76,7 +80,8 @@ impl<S: System> State<'_, S> {
         }
         let word = lives_word::<S>(t);
         let state = self.store.get(word)?;
-        // A number without a life is never stored. A program may have lowered its limit.
+        // No word is ever stored with a count of 0 and a number. A count may be above the limit: a
+        // program may have lowered that.
         check_state(word, state == 0 || state % LIVES != 0)?;
         let mut same = state / LIVES == number;
         if planted!("nv-rtos/progress-not-seen-at-boot") {
@@ -100,14 +105,14 @@ impl<S: System> State<'_, S> {
         Ok(parked)
     }
 
-    /// The system starts: the kernel is to look at its threads.
+    /// The system starts: the kernel is to check its threads.
     pub fn watch(&mut self, port: &dyn Port) {
         if S::CONTROL.lives != 0 {
             self.set_timer(Some(self.next_look()), port);
         }
     }
 
-    /// A spawned thread begins: the kernel is to look at it, too.
+    /// A spawned thread begins: the kernel is to check it, too.
     pub fn watch_spawned(&mut self, port: &dyn Port) {
         if S::CONTROL.lives == 0 || planted!("nv-rtos/spawned-thread-not-watched") {
             return;
@@ -122,7 +127,7 @@ impl<S: System> State<'_, S> {
         }
     }
 
-    /// When it looks next: never, if each thread has added something, or was counted.
+    /// The time of the next check: never, if each thread has made progress, or was counted.
     fn next_look(&self) -> u64 {
         if self.schedule.trying == 0 || self.schedule.looks > LOOKS_MAX {
             return u64::MAX;
@@ -135,8 +140,8 @@ impl<S: System> State<'_, S> {
         self.base.saturating_add(after)
     }
 
-    /// Looks at the threads if it is time: counts the life against those that are ready and have
-    /// added nothing. Returns when it looks next.
+    /// Checks the threads if it is time: counts this boot against those that are ready and have
+    /// made no progress. Returns the time of the next check.
     #[inline]
     pub fn look(&mut self, now: u64) -> u64 {
         if S::CONTROL.lives == 0 {
@@ -151,6 +156,12 @@ impl<S: System> State<'_, S> {
         self.next_look()
     }
 
+    // INVARIANT "Only long lives count": the kernel counts a boot against a thread at most once,
+    // only after the ticks that the system names, and only if the thread is live and ready and has
+    // made no progress; progress since then clears the count, also if a cut comes before that
+    // store. Also kept by `progressed` and `stays_parked`.
+    // Noticed by: planted `short-life-counted`, `life-not-counted`, `lives-never-reset`,
+    // `progress-not-seen-at-boot`, `parked-thread-runs`, `parking-stops-all`.
     fn count_lives(&mut self) {
         each(self.schedule.trying, |t| {
             let live = self.thread(t).is_some_and(|c| c.live);
@@ -160,7 +171,7 @@ impl<S: System> State<'_, S> {
             self.schedule.trying &= !bit(t);
             let word = lives_word::<S>(t);
             let number = self.ram.marks().get(t).map_or(0, |m| m.number);
-            // A word that was damaged in this life is found by the next open.
+            // The next open finds a word that was damaged since the boot.
             let Ok(state) = self.store.get(word) else {
                 return;
             };
@@ -194,7 +205,7 @@ impl<S: System> State<'_, S> {
         let _ = self.store.put_settled(lives_word::<S>(t), 0);
     }
 
-    /// Why a thread does not run any more: 0 if it has ended without an error.
+    /// The reason why a thread does not run any more: 0 if it has ended without an error.
     pub fn stopped(&self, t: usize) -> Option<u16> {
         if S::CONTROL.lives != 0 && self.schedule.parked & bit(t) != 0 {
             return Some(code::PARKED);
@@ -258,6 +269,9 @@ impl<S: System> State<'_, S> {
         }
     }
 
+    // INVARIANT "A level for each priority": between critical sections the levels have the order of
+    // the threads' committed priorities. Also kept by `apply_to_thread`.
+    // Noticed by: planted `thread-word-not-stored`, `priority-changes-at-once`.
     /// Makes the levels of all threads from their priorities.
     pub fn make_levels(&mut self) {
         for c in self.ram.threads_mut() {
@@ -286,7 +300,7 @@ impl<S: System> State<'_, S> {
         }
         self.set_state(t, after);
         if !planted!("nv-rtos/thread-word-not-stored") {
-            // Refused only for a word that was damaged in this life, which the next open finds.
+            // Fails only for a word that was damaged since the boot, which the next open finds.
             let _ = self
                 .store
                 .put(thread_word::<S>(t).into(), stamp, before, after);
@@ -319,11 +333,16 @@ impl<S: System> State<'_, S> {
             *set &= !bit(t);
         }
         self.not_ready(t);
-        // What it owned at the boot, and had given back before.
+        // Mutexes that it owned at the boot and had released before.
         self.give_back(t);
         self.wake_joiners();
     }
 
+    // INVARIANT "Aborted without a mutex": a thread that is aborted holds no mutex at that commit,
+    // has no claim after it, waits for nothing, and is ready in no later boot. Also kept by
+    // `refuses`, `stop` and `stop_aborted`.
+    // Noticed by: planted `aborts-in-replay`, `abort-looks-once`, `aborted-thread-keeps-claims`,
+    // `aborted-thread-still-waits`, `aborted-thread-runs-again`.
     /// Whether a thread can be aborted: `None` if that is not known yet, `false` if it has ended.
     /// **Errors**: it holds a mutex.
     fn may_abort(&mut self, t: usize) -> Result<Option<bool>, pmem_tx::Error> {
@@ -369,7 +388,7 @@ impl<S: System> State<'_, S> {
                 .control(t)
                 .operations()
                 .any(|o| o.object == object && o.plus == ABORTED);
-            // If it is not known any more, it has just got the mutex that it waited for.
+            // `None` here means that it has just got the mutex that it waited for.
             aborts && !matches!(self.may_abort(victim), Ok(Some(_)))
         })
     }
@@ -389,13 +408,20 @@ impl<S: System> State<'_, S> {
 
 impl<S: System, A> ThreadId<S, A> {
     /// Gives a thread another priority, from 0 to 252 or the one that the system says, with the
-    /// commit of the step. Who holds a mutex that a thread of a higher priority waits for runs at
-    /// that one.
+    /// commit of the step. The holder of a mutex runs at the highest priority of the threads that
+    /// wait for it.
     ///
-    /// **Power loss**: changed if and only if the step has committed. It stays so in all lives.
-    /// **Cost**: one store, two on 16-bit units; in RAM a pass over all threads for each.
-    /// A thread of a reserved place has it until it ends.
-    /// **Errors**: the step ends with [`code::REFUSED`] for a higher one; [`code::TOO_MANY`].
+    /// ```ignore
+    /// th.step((), |sys, _, ()| {
+    ///     Plan::worker().set_priority(sys, 7)?; // with the commit, and in all boots from then on
+    ///     Plan::stuck().abort(sys) // it never runs again
+    /// })?;
+    /// ```
+    ///
+    /// **Power loss**: changed if and only if the step has committed. It stays so in all boots.
+    /// **Cost**: one store, two on 16-bit units; in RAM a pass over all threads for each. A thread
+    /// of a reserved place has it until it ends. **Errors**: the step ends with [`code::REFUSED`]
+    /// for a higher one; [`code::TOO_MANY`].
     pub fn set_priority(
         self,
         step: &Step<'_, '_, '_, '_, S>,
@@ -421,11 +447,12 @@ impl<S: System, A> ThreadId<S, A> {
             .section(|s| s.change(sys.me(), self.number, state))
     }
 
-    /// Aborts another thread, with the commit of the step: it never runs again, in no life. What
-    /// its step has claimed is there again. What its step has changed nobody sees, and the next
-    /// open undoes it; until then, what the step has allocated is in use. Its stack is not unwound.
-    /// Its root stays as it is. If it has ended already, nothing happens; after a cut it may be
-    /// aborted on its way there, when it has done all that it had done before.
+    /// Aborts another thread, with the commit of the step: it never runs again, in this boot or a
+    /// later one. Its step's claims end. No thread sees what its step has changed, and the next
+    /// open undoes that; until then, blocks that the step has allocated are in use. Its stack is
+    /// not unwound. Its root stays as it is. Aborting a thread that has ended does nothing. If a
+    /// cut makes the thread replay, the abort may stop the replay before it reaches its end; its
+    /// effects are unchanged.
     ///
     /// The call waits until the thread has passed its records, if it has not.
     ///
@@ -477,25 +504,25 @@ impl<S: System> Kernel<'_, S> {
         self.section(|s| s.priority(thread))
     }
 
-    /// Whether a thread is parked: in so many lives in a row as
+    /// Whether a thread is parked: in as many counted boots in a row as
     /// [`ThreadControl::lives`](crate::ThreadControl) says, it has added no record and no turn of a
-    /// loop. It does not run, the mutexes that it held stay locked, and who joins it gets
+    /// loop. It does not run, the mutexes that it held stay locked, and a thread that joins it gets
     /// [`code::PARKED`](crate::code). The others run.
     ///
-    /// A life counts if it has lasted for [`ThreadControl::ticks`](crate::ThreadControl), and the
-    /// thread had passed its records then, was ready or ran, and had added nothing. If it waited,
-    /// or had not passed its records, the kernel looks again after twice as many ticks, and so on.
-    /// A shorter life counts for nothing.
+    /// A boot counts if it has lasted for [`ThreadControl::ticks`](crate::ThreadControl), and the
+    /// thread had passed its records then, was ready or ran, and had made no progress. If it
+    /// waited, or had not passed its records, the kernel checks again after twice as many ticks,
+    /// and so on. A shorter boot counts for nothing.
     ///
-    /// **Power loss**: the count stays; the next boot parks the thread. **Cost**: in a life without
-    /// progress one store, and one when the thread comes on again; on 16-bit units two each. No
-    /// store otherwise.
+    /// **Power loss**: the count stays; the next boot parks the thread. **Cost**: in a boot without
+    /// progress one store, and one when the thread makes progress again; on 16-bit units two each.
+    /// No store otherwise.
     pub fn parked(&self, thread: usize) -> bool {
         self.section(|s| thread < S::THREADS.len() && s.schedule.parked & bit(thread) != 0)
     }
 
-    /// Sets a parked thread going again. Whether it was parked. May be called in an interrupt's
-    /// handler, too.
+    /// Makes a parked thread run again. Returns whether it was parked. May be called in an
+    /// interrupt's handler, too.
     ///
     /// **Power loss**: parked, or not. **Cost**: one settled store, two on 16-bit units.
     /// **Errors**: the word is damaged.

@@ -2,7 +2,9 @@
 //!
 //! `main` keeps the main stack, which the handlers use, too. While it runs, the process stack
 //! pointer points to a small area that the switch keeps its registers in. So one switch serves both
-//! kinds of stacks.
+//! kinds of stacks. While no thread is ready, `main` waits for interrupts. The vector table has
+//! [`pendsv`] for PendSV and [`systick`] for SysTick. A program with a timer of its own gives
+//! [`Cortex::run`] no number, and calls [`systick`] in that timer's handler.
 //!
 //! A user program needs no `unsafe` code for threads, stacks and sections:
 //!

@@ -6,7 +6,7 @@ use crate::thread::Thread;
 use nv_replay::Error;
 use nv_replay::nvmem::{Persist, planted};
 
-/// What a port tells a program when no thread is ready.
+/// The facts that a port gives a program when no thread is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Idle {
@@ -30,7 +30,7 @@ const UNKNOWN: u64 = u64::MAX;
 
 impl<S: System, R: Persist> Thread<'_, '_, '_, S, R> {
     /// The energy that is left, in microjoules: see [`Port::energy`](crate::Port::energy). It is
-    /// recorded, so a thread may choose by it which step comes next: each life gets the same, and
+    /// recorded, so a thread may choose by it which step comes next: each boot gets the same, and
     /// chooses the same. In a step, [`energy`] is not recorded.
     ///
     /// **Power loss**: recorded, or asked again. **Cost**: three stores. **Errors**: those of

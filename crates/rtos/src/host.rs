@@ -8,7 +8,7 @@
 //!  slice           interrupt       at every point, if the system has threads of one priority
 //! ```
 //!
-//! Time is that of the kit: virtual, it goes on while all threads wait.
+//! Time is the kit's virtual time: it advances while all threads wait.
 
 use crate::port::Event;
 use crate::{Port, Runs, Spawn};
@@ -87,7 +87,7 @@ pub struct Machine {
     energy: Cell<Option<u32>>,
 }
 
-/// A machine, as its threads and handlers see it.
+/// The `Port` that threads and handlers are given.
 pub struct Kit<'s, 'e> {
     t: &'s Threads<'s, 'e>,
     m: &'s Machine,
@@ -191,7 +191,7 @@ impl Machine {
     }
 
     /// The power fails for this machine only: none of its threads runs any more, nor does its
-    /// timer. For a test that boots several times in one life of the kit.
+    /// timer. For a test that boots several times in one boot of the kit.
     pub fn power_off(&self, t: &Threads<'_, '_>) {
         self.ids.borrow().iter().for_each(|id| t.abandon(*id));
         t.abandon(self.timer_thread.get().expect("it was made first"));

@@ -97,7 +97,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
         let b = bytes.get(off..off.saturating_add(len)).unwrap_or(&[]);
         b.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b))
     };
-    // A cell's versions lie behind the words of all cells.
+    // A cell's versions lie after the words of all cells.
     let version = |of: usize, count: usize, index: usize, which: u64, len: usize| {
         let at = of + Words::<M>::bytes(count);
         number(at + (2 * index + which as usize) * len, len)

@@ -14,10 +14,10 @@
 //! # A thread that is aborted
 //!
 //! It may stop between staging and the commit, or between that and the end. Neither is finished in
-//! this life, and nobody uses it: no other thread has it. The next open settles or reverts it by
-//! the number of the thread's last commit, which does not change any more. That is why the thread
-//! of a reserved place has no such steps: a thread that is spawned there later would go on with the
-//! numbers, and the number in doubt would be committed by one of its steps.
+//! this boot, and nothing uses what was staged: no other thread has it. The next open settles or
+//! reverts it by the number of the thread's last commit, which does not change any more. So the
+//! thread of a reserved place has no such steps: a later thread in this place would continue the
+//! numbers, and one of its steps would commit the number in doubt.
 
 use crate::error::code;
 use crate::kernel::Sys;
@@ -31,22 +31,22 @@ use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
 use nv_replay::nvmem::{Model, Persist, planted};
 use nv_replay::{Commit, Committed, Error, HasInner, StepBody, StepError, Token, TurnBody};
 
-/// What takes part in the commits of a thread's steps beside the kernel.
+/// A value that takes part in the commits of a thread's steps, beside the kernel.
 ///
 /// `nv-device` implements it for a `Set` of devices.
 pub trait Joiner<M: Model> {
     /// Stages what the step's body has done with it, with the step's number; calls `store` with the
     /// commit, once; and finishes.
     ///
-    /// **Errors**: that of `store`, or one of its own before it calls that. Then it has given up
-    /// what the body has done, and has cleared what it has staged, as [`Token::join`] asks for.
+    /// **Errors**: that of `store`, or one of its own before it calls that. Then it has undone the
+    /// body's claims, and has cleared what it has staged, as [`Token::join`] asks for.
     fn join_by<'c>(
         &self,
         commit: Commit<'c, M>,
         store: impl FnOnce(Commit<'c, M>) -> Result<Committed<'c>, Error>,
     ) -> Result<Committed<'c>, Error>;
 
-    /// Gives up what the body has done with it: the step is undone.
+    /// Undoes the body's claims: the step is undone.
     fn undone(&self);
 
     /// Whether it belongs to this thread of its system.
@@ -60,8 +60,8 @@ pub struct With<'k, 'm, 'd, S: System, J> {
     joiner: &'d J,
 }
 
-/// The kernel's join has begun: it gives up by itself what the body has done with objects. If this
-/// is dropped before, the kernel gives it up.
+/// Ends the body's claims on kernel objects when it is dropped, unless the kernel's join has begun:
+/// that does it by itself.
 struct Kernels<'a, 'k, 'm, S: System> {
     sys: &'a Sys<'k, 'm, S>,
     begun: Cell<bool>,
@@ -110,6 +110,10 @@ impl<S: System, J> Deref for With<'_, '_, '_, S, J> {
     }
 }
 
+// INVARIANT "Joined by one thread": what takes part in steps beside the kernel is staged with the
+// numbers of one thread, which is no thread of a reserved place; a step that either refuses leaves
+// nothing of the other. Also kept by `With`.
+// Noticed by: planted `joiner-of-any-thread`, `joiner-not-undone`, `refused-joiner-keeps-claims`.
 /// Whether this thread may have steps with it.
 fn check<S: System, J: Joiner<S::Model>>(sys: &Sys<'_, '_, S>, joiner: &J) -> Result<(), Error> {
     let mut refused = is_reserved::<S>(sys.me()) || !joiner.is_of(sys.me());

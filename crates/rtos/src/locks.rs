@@ -10,33 +10,35 @@
 //!  LOCKS.delete(step, lock)    nobody has it: the place's word + 1, with the commit
 //! ```
 //!
-//! A replay must go the way that the thread went before, and by then the mutex may be deleted. So
-//! whether a lock has found its mutex is a record. A mutex of the system's description needs none.
+//! A replay must take the same path as before, and by then the mutex may be deleted. So whether a
+//! lock has found its mutex is a record. A mutex of the system's description needs none.
 //!
 //! # What a cut leaves
 //!
-//! | cut | the word | the record | the next life |
+//! | cut | the word | the record | the next boot |
 //! |---|---|---|---|
 //! | in a `make`, before its commit | any | | no mutex: a free place's word counts for nothing |
 //! | between 3 and 4 | the thread | none | kept for the thread until it is live, then free |
-//! | behind 4 | the thread | locked | held again before others get it; no delete |
-//! | behind the end of the lock | the thread | locked | the same, if no record is behind the end |
+//! | after 4 | the thread | locked | held again before others get it; no delete |
+//! | after the end of the lock | the thread | locked | the same, if no record is after the end |
 //! | the same, and another had it since | another | locked | not locked again |
 //! | the same, and it was deleted since | any | locked | not locked again; its guard does nothing |
 //! | in a `delete`, before its commit | any | | as before the step |
 //! | in a `lock` that has found none | | `DELETED`, or none | the same result |
 //!
-//! Point 3 comes before point 4, so whoever has a record of a lock was named by the word. If the
-//! word names it at the boot, nobody got the mutex since, and nobody could delete it. If the word
-//! names another one, or the mutex is deleted, the thread had given it back.
+//! Point 3 comes before point 4, so the word named each thread that has a record of a lock. If the
+//! word names it at the boot, no other thread got the mutex since, and none could delete it. If the
+//! word names another thread, or the mutex is deleted, the thread had released it.
 //!
 //! # Delete
 //!
-//! A delete is refused while a thread has the mutex: what it guards may be half done. After a boot
-//! the thread that the word names may have it; that is known when this thread has passed its
-//! records. Until then the delete waits. A delete that is called, and has not committed, keeps the
-//! mutex away from others: they wait for the word of the place, which changes with the commit, or
-//! wakes them when the step fails.
+//! A delete is refused while a thread has the mutex: what it guards may be half done. To wait until
+//! it is free would be a wait inside of a step for a thread that may wait for what the step has
+//! claimed. After a boot the thread that the word names may have it; that is known when this thread
+//! has passed its records. Until then the delete waits. Between the call of a delete and its commit
+//! no thread gets the mutex: a check at the commit, as an abort makes it, would need code in each
+//! commit. Other threads wait for the word of the place, which changes with the commit; if the step
+//! fails, they are woken.
 
 use crate::error::code;
 use crate::kernel::{State, Sys, abort};
@@ -50,7 +52,7 @@ use nv_replay::{Error, pmem_tx};
 
 /// How a thread locks a mutex. Sealed by its hidden method.
 pub trait Locks: Exists {
-    /// Locks it, and returns the object that the guard gives back.
+    /// Locks it, and returns the object that the guard unlocks.
     #[doc(hidden)]
     #[track_caller]
     fn lock<S: System, R: Persist>(
@@ -72,6 +74,9 @@ impl Locks for Always {
     }
 }
 
+// INVARIANT "A replay finds its mutex, or had given it back": whether a lock found its mutex is a
+// record; a replay whose mutex is deleted locks nothing and releases nothing.
+// Noticed by: planted `lock-of-a-made-mutex-not-recorded`.
 impl Locks for Alive {
     #[track_caller]
     fn lock<S: System, R: Persist>(
@@ -89,7 +94,7 @@ impl Locks for Alive {
             s.hold(sys.me(), noted)?;
             Ok::<_, pmem_tx::Error>(noted)
         })?;
-        // It is noted before: the thread may become live in this call.
+        // Noted first: the thread may become live in this call.
         let code = if planted!("nv-rtos/lock-of-a-made-mutex-not-recorded") {
             let live = sys.kernel.section(|s| s.control(sys.me()).live);
             let exists = noted != NOTHING;
@@ -112,6 +117,10 @@ impl Locks for Alive {
 }
 
 impl<S: System> State<'_, S> {
+    // INVARIANT "Named before the record": a record says that a thread has locked a mutex made at
+    // run time only if the mutex's word named the thread before; then no other thread gets the
+    // mutex before this one is live or has released it.
+    // Noticed by: planted `owner-of-a-made-mutex-not-stored`, `owner-ignored-at-boot`.
     /// Takes a mutex that exists, if nobody has it. What to wait for, if a thread has it or a step
     /// is about to delete it. Points 2 and 3.
     fn take_made(
@@ -141,7 +150,14 @@ impl<S: System> State<'_, S> {
         Ok(None)
     }
 
-    /// Whether nobody has a mutex; `false` if that is not known yet. **Errors**: a thread has it.
+    // INVARIANT "Deleted without a holder": at the commit that deletes a mutex no thread has it,
+    // and no thread that has not passed its records had it when the power was cut; no thread gets
+    // it between the call and the commit. Also kept by `take_made`, `Sys::delete_mutex` and
+    // `go_live`.
+    // Noticed by: planted `held-mutex-deleted`, `mutex-deleted-in-a-replay`,
+    // `mutex-locked-while-it-is-deleted`, `live-wakes-nobody`.
+    /// Whether no thread has a mutex; `false` if that is not known yet. **Errors**: a thread has
+    /// it.
     fn is_given_back(&mut self, object: u8) -> Result<bool, pmem_tx::Error> {
         let holder = self.object(object).map_or(0, |o| o.taken);
         let Some(t) = usize::from(holder).checked_sub(1) else {
@@ -173,12 +189,12 @@ impl<S: System> State<'_, S> {
 }
 
 impl<'m, S: System> Sys<'_, 'm, S> {
-    /// Waits for the object that `look` names, and looks again, until it names none.
+    /// Waits for the object that `look` names, and calls it again, until it names none.
     fn wait_while(
         &self,
         mut look: impl FnMut(&mut State<'m, S>) -> Result<Option<u8>, pmem_tx::Error>,
     ) -> Result<(), pmem_tx::Error> {
-        // Behind the section of a look that has named one, this thread was woken.
+        // `block` has switched away; we are here because this thread was woken.
         while self.kernel.section(|s| {
             let waits_for = look(s)?;
             if let Some(object) = waits_for {

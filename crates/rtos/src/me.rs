@@ -19,6 +19,9 @@ impl<S> Clone for Me<S> {
 impl<S> Copy for Me<S> {}
 
 impl<S: System> Me<S> {
+    // INVARIANT "A thread of the system": the number in a `Me` is below the number of its system's
+    // threads. Its field is private, and `new`, which alone makes one, takes the lower of the two.
+    // Noticed by: an assertion in each build with debug assertions.
     /// The thread of this number; the last one, if there are fewer.
     #[inline(always)]
     pub fn new(number: usize) -> Self {

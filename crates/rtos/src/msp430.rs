@@ -3,7 +3,7 @@
 //!
 //! The core has no interrupt for software to ask for. TA0CCR1 is one: nothing ever reaches its
 //! count, so that only the port sets its flag. The interrupt comes where interrupts are enabled
-//! again: behind the critical section, or behind the handler.
+//! again: after the critical section, or after the handler.
 //!
 //! ```text
 //!  a thread's stack    | R15 ... R4 | SR | PC |      RETI takes SR and PC from there
@@ -47,7 +47,7 @@ unsafe impl Section for Masked {
         unsafe { asm!("mov r2, {0}", "dint", "nop", out(reg) status, options(nostack)) };
         let r = f();
         // SAFETY: invariant "One core": sets GIE if it was set. A switch that is pending comes
-        // behind the instruction after that one.
+        // after the next instruction.
         unsafe { asm!("nop", "bis {0}, r2", "nop", in(reg) status & GIE, options(nostack)) };
         r
     }

@@ -6,7 +6,7 @@ use crate::system::{Layout, Notifies, System, ThreadId};
 use nv_replay::nvmem::planted;
 use nv_replay::{Error, pmem_tx};
 
-/// The notifications of a thread: they lie behind the objects of the system.
+/// The notifications of a thread: they lie after the objects of the system.
 fn of<S: System>(thread: usize) -> Events<S> {
     const {
         assert!(

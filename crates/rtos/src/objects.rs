@@ -19,10 +19,10 @@ use nv_replay::{Error, pmem_tx};
 /// and its access to the kernel's objects.
 pub type Step<'t, 'p, 'k, 'm, S> = nv_replay::Step<'t, 'p, <S as System>::Model, Sys<'k, 'm, S>>;
 
-/// The time, in ticks of all lives: see [`Thread::now`](crate::Thread::now).
+/// The time, in ticks of all power-on periods: see [`Thread::now`](crate::Thread::now).
 ///
-/// **Power loss**: the commit of the step stores it, so time never runs backwards for anyone who
-/// knows it. **Cost**: the stores of the clock, with the commit: three, on 16-bit units five.
+/// **Power loss**: the commit of the step stores it, so time never runs backwards for a program
+/// that knows it. **Cost**: the stores of the clock, with the commit: three, on 16-bit units five.
 pub fn now<S: System>(step: &Step<'_, '_, '_, '_, S>) -> u64 {
     step.token().now_in_step()
 }
@@ -298,7 +298,7 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
     /// Receives the oldest message that no other step has; waits until there is one. Until the step
     /// commits, the message stays in its slot: if the step fails or the power is cut, another
     /// receive gets it. So a step that receives `N` messages, and waits for one more, waits for
-    /// ever: nobody has a slot to send it.
+    /// ever: there is no slot to send it.
     ///
     /// **Power loss**: received if and only if the step has committed. A step that waits has
     /// changed nothing. **Cost**: one store, two on 16-bit units. **Errors**: [`code::TOO_MANY`];
@@ -336,11 +336,11 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
         })
     }
 
-    /// Sends a message at once, from an interrupt's handler. Whether there was a slot for it. It
-    /// comes behind all that committed before, and before what commits later.
+    /// Sends a message at once, from an interrupt's handler. Returns whether there was a slot for
+    /// it. It comes after all messages that committed before, and before those that commit later.
     ///
     /// **Power loss**: sent, or not. **Cost**: the message and one settled store, two on 16-bit
-    /// units. Bounded: at most one look at each slot. **Errors**: the slot's word is damaged.
+    /// units. Bounded: it checks each slot at most once. **Errors**: the slot's word is damaged.
     pub fn send_from_isr(&self, isr: &Isr<'_, '_, S>, message: T) -> Result<bool, Error> {
         self.exists.check_in(isr)?;
         isr.send(self.at.object, |slot| self.slot(slot), &message)
@@ -351,7 +351,7 @@ impl<S: System, T: Plain, const N: usize, G: Exists> Queue<S, T, N, G> {
     }
 }
 
-/// For what a thread waits in an event group.
+/// The condition for which a thread waits in an event group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// One of the flags.
@@ -475,17 +475,36 @@ impl<S: System, G: Exists> Events<S, G> {
 /// A mutex of the system `S`. A thread [locks](crate::Thread::lock) it outside of steps, and runs
 /// steps while it has it.
 ///
-/// The holder may lock it again: it is free when it was given back as often as it was locked.
+/// The holder may lock it again: it is free when it was unlocked as often as it was locked.
 ///
-/// Who waits for it lends the holder its priority. A power cut does not open it: the holder's
-/// first commit under the lock stores who it is, and after the next boot no other thread gets it
-/// before the holder has replayed to where it was.
+/// A thread that waits for it lends the holder its priority. A power cut does not open it: the
+/// holder's first commit under the lock stores who it is, and after the next boot no other thread
+/// gets it before the holder has replayed to where it was.
 ///
 /// A mutex from the block `shared` of a system has data of the type `T`: a root that all threads
 /// share, and that a step reaches through the [`Guard`](crate::Guard) only.
 ///
-/// One that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive), and has no
-/// data.
+/// ```ignore
+/// nv_rtos::system! {
+///     Plan on Fram;
+///     // table, objects
+///     shared { BOARD: Board = Board::NEW; } // a Mutex<Plan, Board>
+///     // threads
+/// }
+///
+/// let (places, data) = Plan::share(&mut threads)?;
+/// Plan::spawn(&kernel, places, &data, &mut port, sampler, maximum);
+///
+/// let mut board = th.lock(&BOARD)?;
+/// th.step((board.data(), 3), |sys, mine, (mut board, n)| {
+///     board.get_mut(sys)?.samples += n; // with the step, or not
+///     *mine.get_mut(sys)? += n;
+///     Ok(())
+/// })?;
+/// ```
+///
+/// A mutex that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive), and has no
+/// data: those would be a root of the pool, which is made when the pool is.
 pub struct Mutex<S: Shares, T = (), G = Always> {
     at: Layout,
     content: u64,
@@ -552,7 +571,7 @@ impl<S: System, T, G> Mutex<S, T, G> {
     }
     /// The key to its data, if it has some.
     pub(crate) fn data<'c>(&self, cells: S::At<'c>) -> Option<Held<'c, T, UnitOf<S>>> {
-        // What the compiler knows: a plain mutex has no code for data.
+        // Known at compile time: a plain mutex has no code for data.
         if size_of::<T>() == 0 {
             return None;
         }

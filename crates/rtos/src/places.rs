@@ -23,7 +23,8 @@
 //! then nobody sees them. So they may be stored at once, and a cut or an abort leaves a free place
 //! with any states. A step that has used the object before it was deleted may commit later: then
 //! its operations change the states of a free place. So a place counts as free only when no step
-//! has operations on its object any more.
+//! has operations on its object any more. The other order, where a commit refuses operations on a
+//! deleted object, would need each commit to check whether its objects exist.
 
 use crate::error::code;
 use crate::kernel::{Isr, State, Sys, abort};
@@ -254,6 +255,11 @@ impl<S: System> State<'_, S> {
         mine.map_or(0, |o| o.plus)
     }
 
+    // INVARIANT "A handle names one object": a call reaches an object only if the word of its place
+    // has the state that it got when the object was made; the object has first states then, and no
+    // operation of a step that used the one before. Also kept by `make`, `reset` and `is_used`.
+    // Noticed by: planted `old-object-taken-for-the-new-one`, `object-not-new`,
+    // `place-used-before-its-last-step-ends`, `object-deleted-twice`, `object-place-given-twice`.
     /// Whether the object exists that was made in a place when its word got this state. For the
     /// step that makes or deletes it, before the commit.
     fn exists(&mut self, word: u8, made: u8, me: usize) -> bool {
@@ -368,8 +374,11 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
-    /// A step commits: who waits for an object that it deletes waits for the word of its place,
-    /// just before that changes.
+    // INVARIANT "Who waits for a deleted object wakes": the commit that deletes an object makes all
+    // threads ready that wait for it.
+    // Noticed by: planted `who-waits-for-a-deleted-object-sleeps`.
+    /// When a step that deletes an object commits, the threads that wait for the object are moved
+    /// to the waiters of its place.
     pub fn gather_waiters(&mut self, me: usize) {
         for i in 0..usize::from(self.control(me).len()) {
             let object = self
@@ -506,8 +515,9 @@ impl<S: System, T: Plain, const N: usize, H: Made> Places<Queue<S, T, N>, H> {
         self.try_make_with(step.token(), 0)
     }
 
-    /// Deletes a queue, with the commit of the step. Who waits for it wakes, and its step ends with
-    /// [`code::DELETED`]. Its messages are lost. A step that has used it before may commit later.
+    /// Deletes a queue, with the commit of the step. Threads that wait for it wake, and their steps
+    /// end with [`code::DELETED`]. Its messages are lost. A step that has used it before may commit
+    /// later.
     ///
     /// If another step is about to delete it, waits until that has committed, or has failed.
     ///
@@ -554,8 +564,8 @@ impl<S: System, H: Made> Places<Semaphore<S>, H> {
         self.try_make_with(step.token(), initial)
     }
 
-    /// Deletes a semaphore, with the commit of the step. Who waits for it wakes, and its step ends
-    /// with [`code::DELETED`]. A step that has used it before may commit later.
+    /// Deletes a semaphore, with the commit of the step. Threads that wait for it wake, and their
+    /// steps end with [`code::DELETED`]. A step that has used it before may commit later.
     ///
     /// If another step is about to delete it, waits until that has committed, or has failed.
     ///
@@ -595,8 +605,8 @@ impl<S: System, H: Made> Places<Events<S>, H> {
         self.try_make_with(step.token(), 0)
     }
 
-    /// Deletes an event group, with the commit of the step. Who waits for it wakes, and its step
-    /// ends with [`code::DELETED`]. A step that has used it before may commit later.
+    /// Deletes an event group, with the commit of the step. Threads that wait for it wake, and
+    /// their steps end with [`code::DELETED`]. A step that has used it before may commit later.
     ///
     /// If another step is about to delete it, waits until that has committed, or has failed.
     ///
@@ -640,9 +650,9 @@ impl<S: System, H: Made> Places<Timer<S>, H> {
         self.try_make_with(step.token(), 0)
     }
 
-    /// Deletes a timer, with the commit of the step. Who waits for it wakes, and its step ends with
-    /// [`code::DELETED`]. It does not expire any more. A step that has used it before may commit
-    /// later.
+    /// Deletes a timer, with the commit of the step. Threads that wait for it wake, and their steps
+    /// end with [`code::DELETED`]. It does not expire any more. A step that has used it before may
+    /// commit later.
     ///
     /// If another step is about to delete it, waits until that has committed, or has failed.
     ///
@@ -693,9 +703,9 @@ impl<S: System, H: Made> Places<Mutex<S>, H> {
     /// has not passed its records, waits until it has. If another step is about to delete it, waits
     /// until that has committed, or has failed.
     ///
-    /// **Power loss**: deleted if and only if the step has committed. A thread that had given it
-    /// back before goes on behind the lock, if its records end there. **Cost**: one store, two on
-    /// 16-bit units. **Errors**: the step ends with [`code::REFUSED`] if a thread has it, and with
+    /// **Power loss**: deleted if and only if the step has committed. A replaying thread that
+    /// released the mutex before the cut does not lock it again. **Cost**: one store, two on 16-bit
+    /// units. **Errors**: the step ends with [`code::REFUSED`] if a thread has it, and with
     /// [`code::DELETED`] if it was deleted before; [`code::TOO_MANY`].
     pub fn delete(&self, step: &Step<'_, '_, '_, '_, S>, made: H) -> Result<(), pmem_tx::Error> {
         step.token().delete_mutex(self.alive(made))

@@ -1,4 +1,4 @@
-//! What the kernel needs of a machine.
+//! The interface between the kernel and a machine.
 
 use nv_replay::nvmem::Model;
 
@@ -31,8 +31,8 @@ pub unsafe trait Port {
     /// there is none. The last call counts.
     fn set_timer(&self, at: Option<u64>);
 
-    /// The energy that is left until the power fails, in microjoules, if the board can tell: what
-    /// its capacitor holds above the voltage at which it stops. `None`: it cannot.
+    /// The energy that is left until the power fails, in microjoules: what the capacitor holds
+    /// above the voltage at which the board stops. `None` if the board cannot measure it.
     fn energy(&self) -> Option<u32> {
         None
     }
@@ -44,7 +44,7 @@ pub unsafe trait Port {
     }
 }
 
-/// What a port runs: a [`Kernel`](crate::Kernel), or a kernel that a program compares it with.
+/// A kernel that a port runs: a [`Kernel`](crate::Kernel), or one that a program compares it with.
 ///
 /// The port calls these functions from `main` and from the timer's handler.
 pub trait Runs {

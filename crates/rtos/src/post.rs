@@ -6,7 +6,7 @@
 //!    2 the message                          slot 3 <- m
 //!    3 fence                                             cut here: the slot is empty
 //!    4 the slot's word, settled             full 17      <- sent
-//!    5 the RAM: slot 3 behind the last one; who waits is ready
+//!    5 the RAM: slot 3 after the last one; waiting threads are ready
 //! ```
 //!
 //! A settled word carries no number, so it waits for no commit, and no recovery reverts it. Its
@@ -20,7 +20,7 @@ use nv_replay::nvmem::{Plain, planted};
 use nv_replay::{Error, pmem_tx};
 
 impl<S: System> State<'_, S> {
-    /// Puts the message of an empty slot behind the others of its queue, at once.
+    /// Appends the message of an empty slot to its queue, at once.
     ///
     /// **Errors**: the slot's word is damaged. Nothing has changed then.
     fn post(&mut self, object: u8, slot: u8) -> Result<(), pmem_tx::Error> {
@@ -48,8 +48,11 @@ impl<S: System> State<'_, S> {
 }
 
 impl<S: System> Isr<'_, '_, S> {
-    /// Sends a message at once, wakes who waits for the queue, and picks the next thread. `at` is
-    /// where the message of a slot lies. Whether there was a slot for it.
+    // INVARIANT "A message before its word": the slot's word calls a message full after the message
+    // is on the medium: after a commit's fence (`Queue::send`), or that of a handler.
+    // Noticed by: planted `post-without-a-fence`.
+    /// Sends a message at once, wakes the threads that wait for the queue, and picks the next
+    /// thread. `at` is where the message of a slot lies. Returns whether there was a slot for it.
     pub(crate) fn send<T: Plain>(
         &self,
         object: u8,

@@ -1,5 +1,5 @@
-//! What the kernel keeps in RAM: the committed state of each object, who has claimed what of it,
-//! who waits, and the threads.
+//! The kernel's RAM: the committed state of each object, the claims on it, the threads that wait
+//! for it, and the threads.
 //!
 //! All of it is made at each boot, from the words on the medium and from the replay of the threads.
 //! While threads run, nobody reads an object's word: its state here is the one that counts.
@@ -23,7 +23,7 @@ pub const AN_END: u8 = 0xfe;
 pub const A_BEGIN: u8 = 0xfd;
 /// The object of a thread that waits until a handler wakes it.
 pub const A_WAKE: u8 = 0xfc;
-/// Behind the last message of a queue.
+/// After the last message of a queue.
 pub const NO_SLOT: u8 = 0xff;
 
 /// What a step does to an object when it commits.
@@ -70,14 +70,15 @@ pub struct Object {
     /// How many a semaphore has; the flags of a group; the owner of a mutex, from 1, or 0; the next
     /// ticket of a queue.
     pub state: u8,
-    /// What open steps take of it: how many, which flags. Of a mutex: who has it, from 1.
+    /// What open steps take of it: how many, which flags. Of a mutex: the thread that has it, from
+    /// 1.
     pub taken: u8,
     /// How many open steps give.
     pub given: u8,
     /// A queue's slots of the oldest and the newest message that nobody has claimed.
     pub first: u8,
     pub last: u8,
-    /// So many messages may be sent to a queue before somebody looks how old its oldest one is.
+    /// How many messages may be sent to a queue before `may_send` checks the age of its oldest one.
     pub sends: u8,
     /// Its first word.
     pub word: u16,
@@ -90,7 +91,7 @@ pub struct Object {
 pub struct Slot {
     /// Its committed state: empty, or full with a ticket.
     pub state: u8,
-    /// The slot of the message behind it, if nobody has claimed it.
+    /// The slot of the next message, if no step has claimed this one.
     pub next: u8,
 }
 
@@ -106,14 +107,14 @@ pub struct Control {
     /// It has passed its records.
     pub live: bool,
     /// What the running step has done so far: how many operations, and [`READS`]. One comparison
-    /// tells a step that has done nothing.
+    /// finds a step that has done nothing.
     pub done: u16,
     /// How many locks it has, of one mutex maybe several; in a replay it has come to them, and
     /// locks them when it is live.
     pub held: u8,
     /// A bit for each of them: a call was made under it, so a record was, or will be.
     pub used: u8,
-    /// For what it waits; for what it has waited last, if it is ready.
+    /// The object for which it waits, or waited last if it is ready.
     pub waits_for: u8,
     /// Their objects.
     pub holds: [u8; LOCKS_MAX],
@@ -181,7 +182,7 @@ impl Control {
     pub fn hold(&self, object: u8) -> Option<usize> {
         self.holds().iter().position(|h| *h == object)
     }
-    /// Moves a mutex behind the others; of those that it was locked several times, the last lock.
+    /// Moves a mutex to the end of the list; if it was locked several times, its last lock.
     #[cold]
     #[inline(never)]
     pub fn make_last(&mut self, object: u8) {
@@ -204,7 +205,7 @@ pub struct Ram<const T: usize, const O: usize, const W: usize> {
     marks: [Mark; T],
 }
 
-/// What the kernel knows of a thread from its words. Not in [`Control`], where a byte takes eight.
+/// The facts about a thread that its words hold. Not in [`Control`], where a byte takes eight.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     /// 0 for the priority of the system, or another one and 1, or [`ABORTED`]. Of a reserved place:
@@ -216,9 +217,8 @@ pub struct Mark {
 
 /// The parts of a [`Ram`]. Their lengths are constants of the system.
 pub trait Memory {
-    /// What it holds before the objects and threads are known. All bytes are zeros, so that a
-    /// program has no copy of it among its constants: `Control::begin` and `Object::begin` make
-    /// the rest.
+    /// Its content before the objects and threads are known. All bytes are zeros, so that a program
+    /// has no copy of it among its constants: `Control::begin` and `Object::begin` make the rest.
     const NEW: Self;
     /// The threads.
     fn threads(&self) -> &[Control];

@@ -3,7 +3,9 @@
 //! `0x0200_0000`, as in QEMU's `virt` and many cores of SiFive.
 //!
 //! Handlers run on the stack of the thread that they interrupt, so each stack has room for them.
-//! `main` keeps the stack that it has.
+//! `main` keeps the stack that it has, as one more thread. A stack for handlers would need a second
+//! switch in each trap, and `mscratch`, which a program may use. The software interrupt waits, as
+//! PendSV does, until no handler runs; it may come anywhere, so it keeps all registers.
 //!
 //! [`Hart::run`] wants interrupts enabled: in a handler, where they are not, it refuses.
 //!

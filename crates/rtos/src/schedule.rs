@@ -1,4 +1,4 @@
-//! Who runs, and who waits for what.
+//! The scheduler: which thread runs, and which threads wait for what.
 //!
 //! ```text
 //!  ready:  01111    level 2: members 00100    the highest level with a ready member; of these the
@@ -18,7 +18,8 @@ use nv_replay::nvmem::planted;
 /// No thread.
 const NOBODY: u8 = 0xff;
 
-/// Who is ready, who runs, who sleeps.
+/// Which threads are ready, run and sleep. Equals run in the order of their numbers, from the turn
+/// on: a queue for each level would order them by when they woke, and cost a walk.
 pub(crate) struct Schedule {
     /// A bit for each thread that is ready, or lends its place.
     pub ready: u8,
@@ -26,15 +27,15 @@ pub(crate) struct Schedule {
     pub lends: u8,
     /// A bit for each thread that waits until a time.
     pub sleepers: u8,
-    /// Those that wait for the end of a thread.
+    /// Threads that wait for the end of a thread.
     pub joiners: u8,
-    /// Those that have added nothing in this life, which has not counted against them; those that
-    /// a life has counted against; those that are parked. And how often the kernel has looked.
+    /// Threads without progress that this boot has not been counted against; threads with a count;
+    /// parked threads. And how often the kernel has checked.
     pub trying: u8,
     pub stalled: u8,
     pub parked: u8,
     pub looks: u8,
-    /// Those that a handler has woken, and that have not looked since.
+    /// Threads that a handler has woken, and that have not checked since.
     pub woken: u8,
     /// The thread that runs, or [`NOBODY`].
     current: u8,
@@ -91,6 +92,9 @@ impl<S: System> State<'_, S> {
         self.ram.objects_mut().get_mut(usize::from(object))
     }
 
+    // INVARIANT "A bit for each ready thread": a thread's bit is set if and only if it is ready, or
+    // waits for a mutex and lends its place. Also kept by `not_ready` and `resume`.
+    // Noticed by: planted `lowest-level-first`, `woken-and-still-lends`.
     /// Makes a thread ready.
     pub fn ready(&mut self, t: usize) {
         self.schedule.ready |= bit(t);
@@ -132,7 +136,8 @@ impl<S: System> State<'_, S> {
         if self.kind(object) == Some(Kind::Mutex) {
             self.schedule.lends |= bit(t);
             if const { asks_for_holders::<S>() } && !self.control(t).live {
-                // Who wants to abort it, or to delete a mutex that it may have, looks again.
+                // A thread that wants to abort it, or to delete a mutex that it may have, checks
+                // again.
                 self.wake_joiners();
             }
         } else {
@@ -255,6 +260,9 @@ impl<S: System> State<'_, S> {
         port.set_timer(at.map(|at| at.saturating_sub(self.base)));
     }
 
+    // INVARIANT "Priority at each commit": when a step commits, no thread of a higher priority is
+    // ready: each wake is followed by this.
+    // Noticed by: `Event::Commit` in the test kit; planted `no-preemption-after-a-commit`.
     /// Switches to the thread that is to run now: of those that are ready, or wait for a mutex
     /// whose holder is, the first of the highest level. Where it waits, the holder.
     #[inline(never)]
@@ -332,7 +340,7 @@ impl<S: System> State<'_, S> {
         self.switch(NOBODY, port)
     }
 
-    /// The thread that runs so that `t`, which waits for a mutex, comes on: who holds it.
+    /// Priority inheritance: follows the chain of mutex holders from `t` to a thread that can run.
     fn runs_for(&self, t: usize) -> Option<u8> {
         let mut t = t;
         for _ in S::THREADS {
@@ -357,7 +365,7 @@ impl<S: System> State<'_, S> {
         self.reschedule(port);
     }
 
-    /// Tells a test kit who is ready.
+    /// Reports to a test kit which threads are ready.
     #[cfg(feature = "instrument")]
     fn tell(&self, port: &dyn Port) {
         for thread in 0..S::THREADS.len() {
@@ -373,7 +381,7 @@ impl<S: System> State<'_, S> {
         }
     }
 
-    /// Tells a test kit that a step commits, and at which priority.
+    /// Reports to a test kit that a step commits, and at which priority.
     #[cfg(feature = "instrument")]
     pub fn tell_commit(&mut self, port: &dyn Port) {
         self.tell(port);

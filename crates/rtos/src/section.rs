@@ -1,4 +1,4 @@
-//! What changes in critical sections only.
+//! Values that change in critical sections only.
 
 use crate::port::assert_preempted;
 use core::cell::UnsafeCell;
@@ -32,6 +32,10 @@ impl<T> InSection<T> {
         self.value.get_mut()
     }
 
+    // INVARIANT "One in the section": the kernel's state is borrowed in a critical section only,
+    // and what is called there, in the kernel or in a `Port`, does not enter one of the same
+    // kernel. `Port` is an unsafe trait for this reason.
+    // Noticed by: an assertion in each build with debug assertions.
     /// Runs `f` in a critical section.
     ///
     /// `f` enters no section of this value. That is checked in builds with debug assertions, which

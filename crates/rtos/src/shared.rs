@@ -6,7 +6,7 @@
 //!  guard.data()  live, and the kernel says that this thread holds the mutex:
 //!                the key moves from the cell into the guard
 //!  step          the key is an argument; its root is in the step
-//!  drop          the key moves back; then the mutex is given back
+//!  drop          the key moves back; then the mutex is unlocked
 //! ```
 //!
 //! A key is moved, never shared, so there is one at a time, without `unsafe`. A replay passes steps
@@ -88,6 +88,10 @@ impl<'c, T, W: Width> Held<'c, T, W> {
         }
     }
 
+    // INVARIANT "Data with its lock": the key to the data of a mutex is in the guard of a thread
+    // that is live and holds the mutex, or in its cell. The key is moved in sections, here and by
+    // `put_back`; a replay gets a stand-in, which every transaction refuses.
+    // Noticed by: `data_*.rs` in tests/ui; planted `key-without-the-lock`, `key-not-put-back`.
     /// Takes the key, if the thread holds the mutex.
     pub fn fetch<S: System>(&mut self, sys: &Sys<'_, '_, S>, object: u8) {
         let Some(cell) = self.cell.filter(|_| !self.is_key) else {
@@ -130,12 +134,13 @@ impl<S: System, T: Persist> Guard<'_, '_, '_, S, T> {
     /// The mutex's data, as an argument of a step: `th.step((guard.data(), 3), |sys, mine, (mut
     /// board, n)| ...)`. The step's body gets a [`Root`].
     ///
-    /// **Power loss**: what a step has done with the data belongs to the step. The lock holds again
-    /// what it guards, before any other thread reaches it. **Cost**: nothing on the medium.
-    /// **Errors**: none here. A step fails with [`Error::WrongPool`](crate::Error::WrongPool), and
-    /// has not begun, if the thread does not hold the mutex: a replay has ended behind the lock's
-    /// last commit, and another thread has had the mutex since. The same, if another guard of this
-    /// mutex has the data, or was forgotten with it.
+    /// **Power loss**: what a step has done with the data belongs to the step. After a cut the
+    /// holder gets its data back before any other thread reaches them. **Cost**: nothing on the
+    /// medium. **Errors**: none here. A step fails with
+    /// [`Error::WrongPool`](crate::Error::WrongPool), and has not begun, if the thread does not
+    /// hold the mutex: a replay has ended after the lock's last commit, and another thread has had
+    /// the mutex since. The same, if another guard of this mutex has the data, or was forgotten
+    /// with it.
     pub fn data(&mut self) -> impl for<'p> Arg<In<'p> = Root<'p, T::At<'p>, UnitOf<S>>> {
         let data = self.data.get_or_insert_with(|| Held::new(None));
         data.fetch(&self.sys, self.object);

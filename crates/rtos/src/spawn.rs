@@ -13,12 +13,14 @@
 //!
 //! A reserved thread has a body, a stack, a table and a root from the boot on, as any other. Only
 //! its word says whether it runs. To spawn it is an operation on that word, as to change a priority
-//! is. So it runs in a life if and only if the step that spawned it has committed, and no record of
+//! is. So it runs in a boot if and only if the step that spawned it has committed, and no record of
 //! the spawn is needed.
 //!
 //! The word is free again before the records are gone, never after: a cut between 1 and 2 finds a
-//! free place with records, and the next boot drops them before a thread runs. So whoever spawns
-//! there finds none. A thread that was cut before 1 passes its records, and comes to its end again.
+//! free place with records, and the next boot drops them before a thread runs. So a step that
+//! spawns there finds none. To set the root anew would be a transaction of another thread's context
+//! in the spawning step, so the root stays; a thread's first step sets it where that matters. A
+//! thread that was cut before 1 passes its records, and comes to its end again.
 //!
 //! The argument lies in a slot of the place. It is written when a step has claimed the place, and
 //! read while the word says that a thread runs there. The claim is the operation itself: another
@@ -88,7 +90,7 @@ pub(crate) const fn is_reserved<S: System>(t: usize) -> bool {
     !S::PLACES.is_empty() && t + S::PLACES.len() >= S::THREADS.len()
 }
 
-/// Where a place's argument lies: behind the objects' slots.
+/// The offset of a place's argument: after the objects' slots.
 fn argument_at<S: System>(t: usize) -> u32 {
     let place = (t + S::PLACES.len()).saturating_sub(S::THREADS.len());
     S::END.slots - arguments(S::PLACES.get(place..).unwrap_or_default())
@@ -141,8 +143,13 @@ impl<S: System> State<'_, S> {
         self.control(me).operations().any(begins)
     }
 
-    /// Claims a place for the step of a thread, and writes the argument of the thread that it is to
-    /// spawn there, if the place is free and no other step has it.
+    // INVARIANT "One thread in a place": one step at a time claims a reserved place, only while it
+    // is free; only that step writes its argument, and not while a thread is there. Also kept by
+    // `apply_to_place`.
+    // Noticed by: planted `place-given-twice`, `argument-of-the-next-thread`,
+    // `place-begins-at-once`, `place-word-not-stored`.
+    /// If a place is free and no other step has claimed it: claims it for a thread's step, and
+    /// writes the argument of the thread to spawn.
     fn claim_place<A: Plain>(
         &mut self,
         me: usize,
@@ -191,7 +198,7 @@ impl<S: System> State<'_, S> {
         let before = self.state(t);
         self.set_state(t, operation.plus);
         if !planted!("nv-rtos/place-word-not-stored") {
-            // Refused only for a word that was damaged in this life, which the next open finds.
+            // Fails only for a word that was damaged since the boot, which the next open finds.
             let word = thread_word::<S>(t);
             let _ = self.store.put(word.into(), stamp, before, operation.plus);
         }
@@ -213,9 +220,9 @@ impl<S: System> State<'_, S> {
             state = 0;
         }
         self.set_state(t, state);
-        // Refused only for a word that was damaged in this life, which the next open finds.
+        // Fails only for a word that was damaged since the boot, which the next open finds.
         let _ = self.store.put_settled(thread_word::<S>(t), state);
-        // No life counts against its next thread.
+        // No count remains against its next thread.
         self.progressed(t);
     }
 }
@@ -262,6 +269,12 @@ pub fn reserved<'c, S: System, R: Persist>(
     place
 }
 
+// INVARIANT "Free without records": between the boot and the power cut, a reserved place in which a
+// thread may be spawned has no records, and its word says that no thread is there. The word is
+// freed before records are dropped, and an open drops the rest before threads run. Also kept by
+// `reserved`, `State::empty` and `rest_at_boot`.
+// Noticed by: planted `old-records-in-a-new-run`, `records-dropped-before-the-end`,
+// `free-place-keeps-records`.
 /// Runs the threads of a reserved place, one after the other. The function that `system!` generates
 /// calls it.
 #[doc(hidden)]
@@ -304,7 +317,8 @@ pub fn run_place<'k, 'm, 'c, S: System, R: Persist, A: Plain>(
             empty();
         }
         if !over {
-            // It is not free in this life.
+            // The place is not free until the next boot: the aborted thread's transaction is still
+            // open.
             return sys.end(r);
         }
         sys.rest(r);
@@ -322,7 +336,7 @@ impl<S: System, A: Plain> ThreadId<S, Reserved<A>> {
     /// When its function returns, the thread has ended, and the place may be used again. If it was
     /// [aborted](Self::abort), the place may be used after the next boot.
     ///
-    /// **Power loss**: spawned if and only if the step has committed; then it runs in each life
+    /// **Power loss**: spawned if and only if the step has committed; then it runs in each boot
     /// until it has ended. A step that waits has changed nothing. **Cost**: the argument and one
     /// store, two on 16-bit units. The end of the thread takes one store, two on 16-bit units, and
     /// two or three to drop its records. **Errors**: [`code::TOO_MANY`].

@@ -59,11 +59,11 @@ pub struct ThreadControl {
     /// Threads change priorities ([`ThreadId::set_priority`]) and abort each other
     /// ([`ThreadId::abort`]). **Cost**: a word for each thread on the medium.
     pub change: bool,
-    /// A thread that adds nothing in so many long lives is parked: see
+    /// A thread that makes no progress in this many long boots is parked: see
     /// [`Kernel::parked`](crate::Kernel::parked). At most 7; 0: none is. **Cost**: a word for each
     /// thread on the medium.
     pub lives: u8,
-    /// After so many ticks a life is long.
+    /// After so many ticks a boot is long.
     pub ticks: u32,
 }
 
@@ -189,7 +189,7 @@ impl Layout {
         slots: 0,
     };
 
-    /// The place behind an object.
+    /// The place after an object.
     pub const fn behind(self, spec: ObjectSpec, slots: u32) -> Layout {
         assert!(self.object < 64, "a system has at most 64 objects");
         Layout {
@@ -201,7 +201,7 @@ impl Layout {
 }
 
 /// What a system's objects take, with the notifications of its threads and the arguments of its
-/// places, which lie behind them.
+/// places, which lie after them.
 #[doc(hidden)]
 pub const fn end_of_all(
     objects: Layout,
@@ -536,7 +536,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 /// }
 /// ```
 ///
-/// A block `reserve` behind the threads has places for threads that are spawned at run time: see
+/// A block `reserve` after the threads has places for threads that are spawned at run time: see
 /// [`ThreadId::spawn`]. It turns on `change` of the block `control`.
 ///
 /// ```text
@@ -545,7 +545,7 @@ pub type PlacesIn<'c, S> = <<S as System>::Roots as PlacesOf>::Places<'c, <S as 
 ///     }
 /// ```
 ///
-/// A block `control { change: true, notify: true, lives: 4, ticks: 1000 }` behind the threads turns
+/// A block `control { change: true, notify: true, lives: 4, ticks: 1000 }` after the threads turns
 /// on what [`ThreadControl`] has.
 ///
 /// Objects that are made and deleted at run time have places in the block `objects`: see
@@ -645,7 +645,8 @@ macro_rules! system {
             /// Opens the region at a boot: formats a blank one, or recovers a used one. All that
             /// was not committed is undone before any thread runs.
             ///
-            /// **Power loss**: the next open goes on. **Errors**: [`OpenError`]($crate::OpenError).
+            /// **Power loss**: the next open continues. **Errors**:
+            /// [`OpenError`]($crate::OpenError).
             $vis fn open(
                 region: $crate::nvmem::Region<'_, $model>,
             ) -> Result<$crate::__private::Opened<'_, $system>, $crate::OpenError> {
@@ -884,7 +885,7 @@ macro_rules! made {
     };
 }
 
-/// The objects of a system: each is placed behind the one before.
+/// The objects of a system: each is placed after the one before.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! objects {

@@ -19,9 +19,9 @@ pub(crate) const MESSAGE_MAX: usize = 64;
 
 /// All persistent words of a kernel.
 pub(crate) struct Store<'m, S: System> {
-    /// Words with a state of 8 bits: where two fit into a unit, these, ...
+    /// On 32-bit units: words with a state of 8 bits.
     words: Words<'m, S::Model, Fixed<Mine<S>>>,
-    /// ... and elsewhere these. There are none of the others.
+    /// On 16-bit units: cells instead of words. One of the two is always empty.
     cells: Cells<'m, S::Model, u16, Fixed<Versions<S>>>,
     clock: Cells<'m, S::Model, [u32; 2], Fixed<Clock>>,
     slots: Area<'m, S::Model, Slots<S>>,
@@ -165,7 +165,7 @@ impl<'m, S: System> Store<'m, S> {
         state.ok_or(TagError::Damaged { index })
     }
 
-    /// Whether a word is settled and its state is 0, and one load shows it. For others `get` tells.
+    /// Whether one load shows that a word is settled with the state 0. For other words use `get`.
     #[inline]
     pub fn is_zero(&self, word: u16) -> bool {
         wide::<S::Model>() && self.words.is_zero(word.into())
@@ -229,7 +229,7 @@ impl<'m, S: System> Store<'m, S> {
         let _ = self.slots.write_value(at as usize, message);
     }
 
-    /// What is behind it comes after what is before it.
+    /// Orders the stores before it before the stores after it.
     pub fn fence(&self) {
         mapped::fence::<S::Model>()
     }

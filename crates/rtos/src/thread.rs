@@ -17,7 +17,7 @@ use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 
 /// A thread, as its body sees it: steps, and what is done between them.
 ///
-/// A body is run from its beginning in each life, and passes the steps that it has committed.
+/// Each boot runs a body from its beginning; steps that have committed are bypassed.
 // The layout is the same for every root type: see `Thread::with_root`.
 #[repr(C)]
 pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
@@ -27,8 +27,8 @@ pub struct Thread<'k, 'm, 'c, S: System, R: Persist> {
     pub(crate) cells: S::At<'c>,
 }
 
-/// The place of a thread that runs. An aborted one has no records from now on: what only they own
-/// is reclaimed.
+/// The place of a thread. If the thread was aborted, drops its records; objects that only they own
+/// are freed.
 #[doc(hidden)]
 pub fn kept<'c, S: System, R: Persist>(
     kernel: &Kernel<'_, S>,
@@ -83,7 +83,7 @@ pub(crate) struct InPlace<'a, 'k, 'm, 'c, S: System>(pub &'a mut Thread<'k, 'm, 
 impl<S: System> Drop for InPlace<'_, '_, '_, '_, S> {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: invariant "Open in its place": made of a thread that nothing uses behind it.
+        // SAFETY: invariant "Open in its place": made of a thread that nothing uses afterwards.
         unsafe { core::ptr::drop_in_place(self.0) }
     }
 }
@@ -130,9 +130,8 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         *self.rt.env()
     }
 
-    /// Runs a step, once in the life of the program: see [`nv_replay::Replay::step`]. In its body
-    /// the step is the access to the kernel's objects, and what it does with them takes effect with
-    /// its commit.
+    /// Runs a step, once in all boots: see [`nv_replay::Replay::step`]. In its body the step is the
+    /// access to the kernel's objects, and what it does with them takes effect with its commit.
     ///
     /// **Power loss**: before the commit store nothing of the step has happened, with the objects
     /// neither; after it, all. **Cost**: that of the step, and of what it does with objects.
@@ -230,12 +229,12 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         self.rt.is_live()
     }
 
-    /// The time, in ticks of all lives: the clock goes on where it was stored last. Recorded: each
-    /// life gets the same.
+    /// The time, in ticks of all power-on periods: the clock goes on where it was stored last.
+    /// Recorded: each boot gets the same.
     ///
-    /// **Power loss**: time never runs backwards, because it is stored before anybody knows it. An
-    /// outage counts as nothing, and so does time that was never stored. **Cost**: three stores of
-    /// the record; the stores of the clock: three, on 16-bit units five. **Errors**: those of
+    /// **Power loss**: time never runs backwards, because it is stored before the program knows it.
+    /// An outage counts as nothing, and so does time that was never stored. **Cost**: three stores
+    /// of the record; the stores of the clock: three, on 16-bit units five. **Errors**: those of
     /// [`record_with`](Self::record_with).
     #[track_caller]
     pub fn now(&mut self) -> Result<u64, Error> {
@@ -246,7 +245,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
 
     /// Waits for so many ticks.
     ///
-    /// **Power loss**: the deadline is recorded. The next life waits for the rest of the time, as
+    /// **Power loss**: the deadline is recorded. The next boot waits for the rest of the time, as
     /// far as the clock was stored. **Cost**: three stores; when it wakes, those of the clock.
     /// **Errors**: those of [`record_with`](Self::record_with).
     #[track_caller]
@@ -258,7 +257,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
 
     /// Waits until the clock shows `at`, which the program computes from what it has recorded.
     ///
-    /// **Power loss**: the next life waits for the rest of the time. **Cost**: when it wakes, the
+    /// **Power loss**: the next boot waits for the rest of the time. **Cost**: when it wakes, the
     /// stores of the clock. **Errors**: the clock is damaged.
     pub fn delay_until(&mut self, at: u64) -> Result<(), Error> {
         self.sys().sleep_until(at)
@@ -272,10 +271,11 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// Waits until another thread has ended. If its place is a reserved one, waits until no thread
     /// is there; the result is that of the last one.
     ///
-    /// **Power loss**: the next life waits until it has ended again, which is as soon as it has
+    /// **Power loss**: the next boot waits until it has ended again, which is as soon as it has
     /// passed its records. **Cost**: stores nothing. In a system with a block `control`, how the
-    /// wait ended is a record: each life gets the same. **Errors**: [`code::FAILED`] if that thread
-    /// has ended with an error; [`code::PARKED`], [`code::ABORTED`].
+    /// wait ended is a record (1 to 3 stores): each boot gets the same, also if the thread was
+    /// parked in between. **Errors**: [`code::FAILED`] if that thread has ended with an error;
+    /// [`code::PARKED`], [`code::ABORTED`].
     #[track_caller]
     pub fn join<A>(&mut self, thread: ThreadId<S, A>) -> Result<(), Error> {
         let sys = self.sys();
@@ -293,14 +293,14 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         }
     }
 
-    /// Locks a mutex; waits until no other thread has it. The guard gives it back. A thread that
-    /// has it may lock it again, without waiting; it then has as many guards of it.
+    /// Locks a mutex; waits until no other thread has it. The guard unlocks it. A thread that has
+    /// it may lock it again, without waiting; it then has as many guards of it.
     ///
     /// **Power loss**: a thread that has committed anything under the lock has it again in the next
-    /// life, before any other thread gets it. If it had given it back and another thread has
-    /// committed under it since, it does not lock it again; what it does between its last commit
-    /// and the end of the lock, it then does again without it. **Cost**: no store; the first commit
-    /// under the lock stores one word more, if another thread has had it before. **Errors**:
+    /// boot, before any other thread gets it. If it had released it and another thread has
+    /// committed under it since, it does not lock it again; then it repeats, without the lock, what
+    /// it does between its last commit and the end of the lock. **Cost**: no store; the first
+    /// commit under the lock stores one word more, if another thread has had it before. **Errors**:
     /// [`code::LOCKS`](crate::code).
     ///
     /// Whether a mutex that was [made](crate::Places) at run time exists is a record. **Cost** of
@@ -320,7 +320,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     }
 }
 
-/// A locked mutex. It is given back when this is dropped.
+/// A locked mutex. Dropping this unlocks it.
 #[must_use = "a dropped guard gives the mutex back"]
 pub struct Guard<'k, 'm, 'c, S: System, T = ()> {
     pub(crate) sys: Sys<'k, 'm, S>,

@@ -18,8 +18,10 @@
 //! commit counts. An expiry is different: it belongs to one start. If another step has started or
 //! stopped the timer since it was claimed, its commit leaves the timer alone.
 //!
-//! A handler starts or stops a timer as a step of its own would that commits at once: the deadline
-//! into the slot that does not count, a fence, and the word, settled.
+//! A handler starts or stops a timer as a step would that commits at once: the deadline into the
+//! slot that does not count, a fence, and the word, settled. The time of the call is that of the
+//! start, and the work is bounded. A command to a daemon, as in FreeRTOS, would need a queue with
+//! room.
 //!
 //! `State::apply` treats a timer like an event group: the operation clears all flags and sets new
 //! ones. `State::arm` runs just before it, when the time of the commit is known, and decides which.
@@ -87,7 +89,7 @@ pub struct Timer<S, G = Always> {
     _s: PhantomData<fn() -> S>,
 }
 
-/// Which timer has expired: see [`Timer::is`].
+/// The timer that has expired: see [`Timer::is`].
 pub struct TimerId<S> {
     object: u8,
     /// If it was made at run time: the state of its place's word.
@@ -155,7 +157,7 @@ impl<S: System, G: Exists> Timer<S, G> {
     /// Starts the timer, with the commit of the step: it expires one period later. A timer that is
     /// active begins anew.
     ///
-    /// **Power loss**: started if and only if the step has committed. The next life waits for the
+    /// **Power loss**: started if and only if the step has committed. The next boot waits for the
     /// rest of the period; an outage counts as nothing. **Cost**: the deadline, two stores, and one
     /// for all that the step does with this timer; on 16-bit units four and two. The stores of the
     /// clock. **Errors**: [`code::TOO_MANY`].
@@ -182,8 +184,8 @@ impl<S: System, G: Exists> Timer<S, G> {
     /// counts.
     ///
     /// **Power loss**: started, or as before. **Cost**: the deadline, two stores, and one settled
-    /// store; on 16-bit units four and two. The stores of the clock. Bounded: at most one look at
-    /// each operation of the steps that run. **Errors**: the word or the clock is damaged.
+    /// store; on 16-bit units four and two. The stores of the clock. Bounded: it checks each
+    /// operation of the steps that run at most once. **Errors**: the word or the clock is damaged.
     pub fn start_from_isr(&self, isr: &Isr<'_, '_, S>) -> Result<(), Error> {
         self.change_at_once(isr, true)
     }
@@ -259,8 +261,8 @@ impl<S: System, G: Exists> Timer<S, G> {
 
 /// Waits until a timer of the system expires, and says which: the one whose deadline is the
 /// earliest. The expiry belongs to the step. With its commit a one-shot timer is inactive, and a
-/// periodic one waits for its next deadline, one period behind this one. A body may start or stop
-/// the timer instead.
+/// periodic one waits for its next deadline, one period after this one, however late it is handled.
+/// A body may start or stop the timer instead.
 ///
 /// A thread that calls this in a loop of one step is the daemon of the system's timers. Its
 /// priority is that of its thread; what it does for a timer, the other timers wait for.
@@ -275,10 +277,10 @@ impl<S: System, G: Exists> Timer<S, G> {
 /// })?;
 /// ```
 ///
-/// **Power loss**: each expiry is handled once: with the step's commit, or by the next life. The
-/// clock is stored before anybody knows of the expiry, so it does not come before its time again.
-/// **Cost**: those of [`Timer::start`]. **Errors**: [`code::TOO_MANY`]; [`code::DAMAGED`] for the
-/// clock.
+/// **Power loss**: each expiry is handled once: with the step's commit, or by the next boot. The
+/// clock is stored before the program knows of the expiry, so it never comes too early in a later
+/// boot. **Cost**: those of [`Timer::start`]. **Errors**: [`code::TOO_MANY`]; [`code::DAMAGED`] for
+/// the clock.
 pub fn expired<S: System>(step: &Step<'_, '_, '_, '_, S>) -> Result<TimerId<S>, pmem_tx::Error> {
     let (object, made) = step.token().expired()?;
     Ok(TimerId {
@@ -289,7 +291,7 @@ pub fn expired<S: System>(step: &Step<'_, '_, '_, '_, S>) -> Result<TimerId<S>, 
 }
 
 impl<S: System> Isr<'_, '_, S> {
-    /// The time, in ticks of all lives, in an interrupt's handler: see
+    /// The time, in ticks of all power-on periods, in an interrupt's handler: see
     /// [`Thread::now`](crate::Thread::now).
     ///
     /// **Power loss**: it is stored before the handler knows it, so time never runs backwards.
@@ -366,6 +368,11 @@ impl<S: System> State<'_, S> {
         Ok(())
     }
 
+    // INVARIANT "An expiry belongs to one start": a step has the expiry of a timer for itself until
+    // it ends, and changes the timer only if it was neither started nor stopped since; a deadline
+    // is written into the slot that does not count. Also kept by `arm` and `set_timer_state`.
+    // Noticed by: planted `timer-expires-twice`, `timer-expiry-ends-a-start`,
+    // `timer-deadline-in-place`, `expiry-ends-a-handlers-start`, `handler-starts-without-a-fence`.
     /// Claims the expiry of a timer that is due and that nobody has; otherwise waits for the
     /// earliest deadline, or until a timer is started.
     fn expire_or_block(

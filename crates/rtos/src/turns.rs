@@ -10,10 +10,10 @@
 //!  })                                    end of the turn: one store; the records no longer count
 //! ```
 //!
-//! A cut in a turn: the next life comes to the loop, begins this turn again, and passes its
-//! records. So it comes again to the locks of this turn and to those around the loop, and to none
-//! of earlier turns. It is live behind the last record of the turn, or where the turn begins. What
-//! holds there for locks, holds without a loop (`Sys::go_live`).
+//! A cut in a turn: the next boot comes to the loop, begins this turn again, and passes its
+//! records. So it reaches the locks of this turn and those around the loop again, and none of
+//! earlier turns. It is live after the last record of the turn, or where the turn begins. The rules
+//! for its locks there are the same as without a loop (`Sys::go_live`).
 //!
 //! The end of a turn commits under a lock that is held around the loop. So the lock's word names
 //! the thread before it, as before a step.
@@ -57,7 +57,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// The body captures nothing: one turn hands data to the next through persistent objects. A
     /// loop whose turn is one step is [`each_step`](Self::each_step), which is faster.
     ///
-    /// **Power loss**: the next life goes on in the turn that was cut, behind its last record. It
+    /// **Power loss**: the next boot goes on in the turn that was cut, after its last record. It
     /// holds again what was locked there and around the loop. **Cost**: one store for the end of a
     /// turn; two or three to open the loop. **Errors**: those of
     /// [`Replay::each_with`](nv_replay::Replay::each_with). An error that leaves the body ends the
@@ -84,8 +84,8 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     }
 
     /// Like [`each`](Self::each), with what the thread needs of the machine: a driver, which the
-    /// body cannot capture. Nothing in it that matters may come from an earlier turn: no later life
-    /// would know it. **Errors**: as there.
+    /// body cannot capture. It must not carry state from one turn to the next: a later boot would
+    /// not know that state. **Errors**: as there.
     #[track_caller]
     #[inline(always)]
     pub fn each_with<D, A: Share>(

@@ -1,4 +1,5 @@
-//! Waiting for what is no object of the kernel: a handler wakes the thread, which looks again.
+//! Waiting for something that is no object of the kernel: a handler wakes the thread, which checks
+//! again.
 //!
 //! ```text
 //!  thread, in a step               handler
@@ -13,8 +14,8 @@
 //!    woken 0, look again
 //! ```
 //!
-//! Nothing of it is stored: what the thread looks for is on the medium already, and each life looks
-//! before it waits.
+//! Nothing of it is stored: what the thread waits for is on the medium already, and each boot
+//! checks before it waits.
 
 use crate::kernel::{Isr, State, Sys};
 use crate::objects::{FOREVER, Step};
@@ -34,11 +35,11 @@ impl<S: System> State<'_, S> {
 }
 
 impl<S: System> ThreadId<S> {
-    /// Wakes the thread, which looks again for what it waits for: see [`wait_until`]. If it does
-    /// not wait, its next wait looks twice. The handler calls it when what the thread looks for is
-    /// there: when its event is posted.
+    /// Wakes the thread, which calls `look` of [`wait_until`] again. If it does not wait, its next
+    /// wait calls `look` twice. The handler calls this when the event that the thread waits for is
+    /// posted.
     ///
-    /// **Power loss**: nothing is stored; each life looks before it waits. **Cost**: no store, a
+    /// **Power loss**: nothing is stored; each boot checks before it waits. **Cost**: no store, a
     /// bounded number of instructions.
     pub fn wake_from_isr(self, isr: &Isr<'_, '_, S>) {
         let t = self.number();
@@ -56,7 +57,7 @@ impl<S: System> ThreadId<S> {
     }
 }
 
-/// Calls `look` until it finds something. Between two looks the thread waits until an interrupt's
+/// Calls `look` until it finds something. Between two calls the thread waits until an interrupt's
 /// handler [wakes](ThreadId::wake_from_isr) it.
 ///
 /// `look` may find nothing though the thread was woken. It is called outside of critical sections.
@@ -88,6 +89,10 @@ pub fn wait_until_timeout<S: System, O>(
     until(sys, sys.after(ticks), look)
 }
 
+// INVARIANT "No wake-up is lost": a thread that waits for what a handler makes does so only if no
+// handler has woken it since its last check: `ThreadId::wake_from_isr` sets a bit for each thread,
+// which is taken in the section in which the thread begins to wait.
+// Noticed by: planted `wake-before-the-wait-is-lost`.
 fn until<S: System, O>(
     sys: &Sys<'_, '_, S>,
     time: u64,

@@ -1,3 +1,5 @@
+//! Apart from the suite: the compiler runs on each of these programs, with messages of its own.
+//!
 //! Misuse that the type rules refuse, with the compiler's messages.
 //!
 //! The messages are those of the pinned toolchain.

@@ -25,6 +25,16 @@ pub const WREN: u8 = 0x06;
 pub const RDID: u8 = 0x9F;
 pub const SLEEP: u8 = 0xB9;
 
+// INVARIANT "Inside before the bus": a range outside the chip causes no clock; the chip itself
+// would continue at its start. `ChipInfo::check_readable` keeps it.
+// Noticed by: planted `range-one-too-long` in tests/suite/chip/behaviour.rs; tests/suite/bus.rs.
+
+// INVARIANT "Nothing is dropped silently": an operation that the chip would ignore (asleep,
+// protected, locked by its pin) is an error. `ChipInfo::check_awake`, `ChipInfo::check_writable`
+// and `protect` in driver.rs keep it.
+// Noticed by: planted `sleep-forgotten`, `protection-ignored` and `protection-not-verified` in
+// tests/suite/chip.rs.
+
 /// The configured part, and what the driver remembers of the chip's state.
 #[derive(Debug, Clone)]
 pub struct ChipInfo {

@@ -8,6 +8,14 @@ use crate::status::{Protection, Status};
 use embedded_hal::spi::Operation;
 use nvmem::planted;
 
+// INVARIANT "Each write is permitted": every burst of a write has its own WREN immediately before
+// it.
+// Noticed by: planted `no-write-enable` and `write-enable-once` in tests/suite/chip/power.rs.
+
+// INVARIANT "Asleep when in doubt": after a sleep or wake that failed or was dropped, the chip
+// counts as asleep. `sleep` and `wake` keep it.
+// Noticed by: tests/suite/chip/asynchronous.rs; tests/suite/chip/faults.rs.
+
 macro_rules! driver {
     (
         $(#[$about:meta])*

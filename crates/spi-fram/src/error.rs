@@ -3,6 +3,17 @@
 use core::fmt;
 
 /// Why a call failed. For every error but [`Error::Bus`], the chip's memory is unchanged.
+///
+/// With the feature `defmt`, `Error<E>` has `Format` if the bus error `E` has it. The `DeviceError`
+/// of embedded-hal-bus has it with that crate's feature `defmt-03`, which fits `defmt` 1, too:
+///
+/// ```toml
+/// embedded-hal-bus = { version = "0.3", features = ["defmt-03"] }
+/// spi-fram = { version = "0.1", features = ["defmt"] }
+/// ```
+///
+/// If a bus error has no `Format` at all, log it as `Debug` and unwrap it without `defmt`:
+/// `result.inspect_err(|e| defmt::error!("{}", defmt::Debug2Format(e))).unwrap()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

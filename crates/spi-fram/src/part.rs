@@ -27,6 +27,35 @@ pub enum Identity {
 /// A part: properties that the driver needs and cannot read from the chip.
 ///
 /// Use [`Part::new`] for a part that is not in the list.
+///
+/// | part | capacity | address bytes | ID (RDID) | clock for READ | sleep |
+/// |---|---|---|---|---|---|
+/// | `MB85RS16` | 2 KiB | 2 | 04 7F 01 01 | 20 MHz | no |
+/// | `MB85RS64V` | 8 KiB | 2 | 04 7F 03 02 | 20 MHz | no |
+/// | `MB85RS64T` | 8 KiB | 2 | 04 7F 23 03 | data sheet | yes |
+/// | `MB85RS128B` | 16 KiB | 2 | 04 7F 04 09 | 25 MHz | no |
+/// | `MB85RS256B` | 32 KiB | 2 | 04 7F 05 09 | 25 MHz | no |
+/// | `MB85RS256TY` | 32 KiB | 2 | 04 7F 25 03 | 40 MHz | yes |
+/// | `MB85RS512T` | 64 KiB | 2 | 04 7F 26 03 | data sheet | yes |
+/// | `MB85RS1MT` | 128 KiB | 3 | 04 7F 27 03 | 25 MHz | yes |
+/// | `MB85RS2MT` | 256 KiB | 3 | 04 7F 28 03 | 25 MHz | yes |
+/// | `MB85RS2MTA` | 256 KiB | 3 | 04 7F 48 03 | data sheet | yes |
+/// | `MB85RS4MT` | 512 KiB | 3 | 04 7F 49 03, or 48 | 40 MHz | yes |
+/// | `FM25L16B` | 2 KiB | 2 | none | 20 MHz | no |
+/// | `FM25CL64B` | 8 KiB | 2 | none | 20 MHz | no |
+/// | `FM25W256` | 32 KiB | 2 | none | 20 MHz | no |
+/// | `FM25V01A` | 16 KiB | 2 | 7F × 6, C2 21 08 | 40 MHz | yes |
+/// | `FM25V02A` | 32 KiB | 2 | 7F × 6, C2 22 08 | 40 MHz | yes |
+/// | `FM25V05` | 64 KiB | 2 | 7F × 6, C2 23 00 | 40 MHz | yes |
+/// | `FM25V10` | 128 KiB | 3 | 7F × 6, C2 24 00 | 40 MHz | yes |
+/// | `FM25V20A` | 256 KiB | 3 | 7F × 6, C2 25 08 | 40 MHz | yes |
+/// | `CY15B102Q` | 256 KiB | 3 | 7F × 6, C2, capacity | data sheet | yes |
+/// | `CY15B104Q` | 512 KiB | 3 | 7F × 6, C2 26 08 | 40 MHz | yes |
+///
+/// The driver does not set the clock: your `SpiDevice` does. Many parts allow less at low supply
+/// voltages; see their data sheets. The driver compares the maker and, if its code is known, the
+/// capacity of the ID; never the revision. Waking takes 450 µs, the longest time of these parts;
+/// [`Part::with_sleep`] sets another time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Part {

@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// Chip of the status register that WRSR changes: the defined ones, and those that Fujitsu stores
+/// Bits of the status register that WRSR changes: the defined ones, and those that Fujitsu stores
 /// without a meaning.
 const STORED: u8 = 0xFC;
 const WEL: u8 = 0x02;

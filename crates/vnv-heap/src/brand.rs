@@ -20,6 +20,17 @@ pub struct Brand<'h, B = ()> {
     _tag: Tag<'h, B>,
 }
 
+// INVARIANT "One brand, one heap": two heaps never share one lifetime and one marker type, if both
+// can be open at the same time, or one after the other with handles left. `brand!` declares a
+// hidden value with a destructor, a borrow of it with a destructor, and the brand. Then it calls a
+// function that does nothing. To the borrow checker any call may unwind, in every panic strategy,
+// and on that way out the later brand's value is dropped before the earlier one's borrow ends. With
+// equal lifetimes this would be a use after the end, so the program does not compile. This also
+// holds where a scope is never left, in `fn main() -> !` or a task, in closures, in `async`, in
+// `extern "C"`, with `panic = "abort"`, and with both Polonius checkers. Of a static brand the flag
+// of `static_brand!` gives one; `Marked` in handle.rs keeps handles of two markers apart.
+// Noticed by: the compile-fail cases `never_left`, `another_heap`, `static_heaps`,
+// `static_and_local`; planted `brand-taken-twice`.
 /// The scope that a brand's lifetime borrows. Its destructor ends the borrow on every way out of
 /// the scope.
 #[doc(hidden)]

@@ -21,19 +21,19 @@
 //! uses raw pointers. This module makes no reference into the buffer: guards hold references to
 //! object bytes, and headers are accessed beside them.
 //!
-//! **Invariant "Frames fill the buffer"**: only the cache uses the buffer. From unit 0 to `top` it
-//! is a gapless sequence of frames and holes with valid headers, except while a frame is being
-//! moved. A [`Frame`] points to the start of one of them. It stays valid until the next `reserve`,
-//! `remove` or `finish_move`; the `Frame` of a pinned object stays valid while it is pinned.
+//! INVARIANT "Frames fill the buffer": only the cache uses the buffer while it lives; the heap
+//! borrows it. From unit 0 to `top` it is a gapless sequence of frames and holes with valid
+//! headers, except while `reserve` moves a frame. Then only its operation continues, or a persist,
+//! which ends the move (`move_step` and `finish_move` in cache/space.rs). A [`Frame`] points to the
+//! start of one of them. It stays valid until the next `reserve`, `remove` or `finish_move`; the
+//! `Frame` of a pinned object stays valid while it is pinned.
+//! Noticed by: the model test in cache/tests.rs, which compares the bytes of all frames;
+//! tests/suite/soundness.rs under Miri; planted `pinned-block-moves`.
 //!
-//! **Invariant "Heads are written"**: the heads of all buckets lie above the frames, and each was
-//! written when its bucket was added.
-//!
-//! **Invariant "One chain"**: each frame in use is in exactly one chain, the one of its object
-//! number.
+//! cache/directory.rs keeps the invariants "Heads are written" and "One chain".
 //!
 //! Why a persist can come at any time: each call leaves these invariants true, except `reserve`
-//! while a frame moves. `finish_move` ends such a move before anything else looks at the frames.
+//! while a frame moves. `finish_move` ends such a move before anything else uses the frames.
 
 mod directory;
 mod header;
@@ -50,7 +50,9 @@ use header::{NONE, UNIT};
 use nvmem::planted;
 
 /// The address of a frame's header. Valid until the next `reserve`, `remove` or `finish_move`, or
-/// while it is pinned.
+/// while it is pinned. In the tables a frame is a position of 13 bits; inside of a section a
+/// pointer is as good, because neither outlives a step that moves frames, and reading a header is
+/// one load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Frame(NonNull<u32>);
 
@@ -381,6 +383,15 @@ impl<P: PolicyRules> Cache<P> {
         self.tag(s) & header::TAG_PINS != 0
     }
 
+    // INVARIANT "What is held stays": an object with a guard keeps its address and is not evicted:
+    // the pins in its header.
+    // Noticed by: planted `pinned-victim`, `pinned-block-moves`; tests/suite/others.rs.
+
+    // INVARIANT "One writer or many readers": a guard to write excludes all others. Also kept by
+    // the fast paths, which pin only what is unpinned: `lookup_unpinned` in cache/directory.rs. A
+    // second guard that is excluded is an error and not a panic, because which objects are held
+    // depends on data.
+    // Noticed by: planted `pinned-twice`, `freed-while-held`.
     /// Pins it: shared or exclusive.
     ///
     /// # Errors

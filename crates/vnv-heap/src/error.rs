@@ -62,7 +62,11 @@ impl<E: fmt::Debug> core::error::Error for Error<E> {}
 
 /// Why a section or an open failed, in one word, so that its result is returned in registers. The
 /// store keeps the medium's error meanwhile: [`Store::error`](crate::store::Store::error) and
-/// [`Store::refused`](crate::store::Store::refused) combine the two.
+/// [`Store::refused`](crate::store::Store::refused) combine the two. A result with the driver's own
+/// error would go through memory at each call, because it is generic and of any size. So would one
+/// whose success is smaller than a word: a success gives a word, or nothing. The price is space in
+/// the heap for one value of the driver's, and a persist in an interrupt sets aside the error that
+/// the interrupted operation has still to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fail(NonZero<Word>);
 

@@ -11,8 +11,11 @@
 //!
 //! The owned objects form a tree of any shape and size. It is freed from the leaves up, without
 //! recursion, in constant RAM. If a path gets longer than the remembered levels, some levels are
-//! dropped (`gap`). They are found again from the level above: an object that is freed already has
-//! a free entry in the table.
+//! dropped (`gap`), mainly those that are needed late. They are found again from the level above:
+//! an object that is freed already has a free entry in the table. A path of 10,000 objects, each
+//! with more to free, is scanned four times. Rejected: a list threaded through the dead objects
+//! needs their types, and with snapshots space that no commit needs; a stack of waiting objects has
+//! no bound.
 
 use crate::config::Promise;
 use crate::error::Fail;

@@ -19,6 +19,11 @@ use nvmem::{Invalid, Medium, Persist, Plain, planted};
 pub(crate) const OWN: &str = "vnv-heap";
 pub(crate) const OWN_ID: u32 = family_id(OWN);
 
+// INVARIANT "Sole owner": every object that the root leads to has one owner, of its type and size.
+// A copy of a handle's bits is used only if the original is not. Handles are not `Clone`; brands
+// tie them to their heap, also those that a `Scoped` frees; the walk at open (walk.rs) checks the
+// image.
+// Noticed by: forged handles in tests/suite/hostile.rs; planted `two-owners`, `walk-accepts-all`.
 /// An owning handle to a `T` in the heap with the brand `'h` and the marker `B`. 2 bytes, also as
 /// `Option<Own>`.
 ///
@@ -94,6 +99,10 @@ pub(crate) const fn assert_alignment<T>() {
     );
 }
 
+// INVARIANT "A kind is its type": the length, check and `clear_padding` of a `Kind` are those of
+// one type (`Kind::of`, `Kind::to_free`). An object is filled, checked and freed as the kind that
+// it was allocated with: the brands and types of handles.
+// Noticed by: tests/suite/soundness.rs under Miri.
 /// What the heap needs to know of a type.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
@@ -200,10 +209,19 @@ tuples! {
     T0 T1 T2 T3 T4 T5 T6 T7;
 }
 
+// `alloc` and `get` require this, so neither a value nor an image brings in a handle of another
+// heap. `get` checks the type that it gives out, not the types that this one leads to: each further
+// object needs a call of its own. The root's type as the marker would leave `Own<'static, u32>`
+// ambiguous, and a closure `for<'h> FnOnce(Brand<'h>)` would prevent that a heap is stored.
+
 /// A type whose handles are all of heaps with the marker `B`, so that it can be stored there.
 /// Implemented for every such [`Persist`] type.
 pub trait Marked<B>: Persist<HandleTargets: OfHeap<B>> {}
 impl<B, T: Persist<HandleTargets: OfHeap<B>>> Marked<B> for T {}
+
+// Rejected: a macro that rewrites the variables of a function into such calls. It would hide where
+// an object is paged in, where `Error::Busy` and a medium's error come from, and where references
+// end. Each of them would become a panic, or an early return that the source does not show.
 
 /// A struct whose fields are methods of its handles. `#[derive(Fields)]` makes them:
 ///
@@ -386,6 +404,10 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
         unsafe { self.core.release(self.at.cast(), Kind::of::<T>(), true) }
     }
 }
+
+// A guard, not a closure `heap.scope(|heap, scope| …)`: that would need a list of what to free, and
+// would forbid to keep an object after all. A value shows its own handles. Soundness does not rest
+// on the destructor.
 
 /// A value of the program that is freed with all that it owns when this goes out of scope, as a
 /// `Box` is: at the end of a block, by `?`, by a panic. Made by [`Heap::scoped`], which has an

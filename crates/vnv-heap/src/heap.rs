@@ -48,6 +48,11 @@ pub struct Heap<'h, R, S: Medium, P: Promise = Snapshot, Pol: Policy = Predict, 
     pub(crate) _ram: PhantomData<&'h mut [u8]>,
 }
 
+// INVARIANT "No root before its time": until the root is written, the program cannot name object 1,
+// which may still hold the bytes of an older image, of another type. `Unrooted` is not `Persist`,
+// so a heap without its root type offers no operation on the root. It is only lent, so it neither
+// commits nor audits.
+// Noticed by: the compile-fail case `init`.
 /// The root type of a heap that has no root yet: the `init` of [`Heap::open`] and [`Heap::format`]
 /// gets such a heap. The type has no value, so no method can access a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +61,10 @@ pub enum Unrooted {}
 mod sealed {
     pub trait Sealed {}
 }
+
+// One method, so that there is one place for each operation. With a `dyn` heap each access would be
+// a call through a table. With one type parameter for medium, promise and policy together, each
+// program would have to declare a type of its own.
 
 /// Any heap with the brand `'h` and the marker `B`, or a reference to one. A function that takes
 /// one need not name its root, medium, promise and policy.
@@ -388,7 +397,7 @@ where
     }
 
     /// A value that is freed with all that it owns at the end of the block: see [`Scoped`]. For
-    /// objects and collections that a computation needs and nobody afterwards.
+    /// objects and collections that only one computation needs.
     ///
     /// ```
     /// use vnv_heap::collections::Vector;
@@ -503,6 +512,17 @@ where
     }
 }
 
+// Why the whole heap is borrowed: a reference into a block forbids that the object is freed, that
+// it becomes dirty in RAM (a persist would write into the block), and that its block is written. An
+// object that is not resident has no frame to count references in. A frame without content would
+// cost 8 bytes of RAM and a pin record, as much as `get` of a small object. One counter for all
+// would make every `get_mut` of a clean object and every `free` fail while any reference lives, and
+// each heap would pay for the test. The price: while a saver is attached, use `get`.
+//
+// The program chooses between `in_place` and `get`. A heap that moves objects to RAM when they are
+// used often would need a counter for each object on the medium, and cannot move one while a
+// reference lives. It would pay only on mapped memory that is much slower than RAM.
+
 /// A heap on a memory-mapped medium that is only read for a while: see [`Heap::in_place`].
 pub struct InPlace<'a, H>(&'a H);
 
@@ -613,6 +633,11 @@ where
     P: Promise,
     Pol: Policy,
 {
+    // INVARIANT "Read as written": a second read in a run returns what was last written there:
+    // `nvmem::Faithful`. Otherwise a handle that was moved out of an object could come back, with a
+    // right check, when the write-back of that object was lost. Only a copy in RAM of each object's
+    // version would notice, at 2 bytes for each object on the medium.
+    // Noticed by: the compile-fail case `medium`.
     /// Opens the heap on `storage`. Formats a blank medium, with the root that `init` returns;
     /// reopens a used one; refuses a foreign one. `init` may allocate. Its heap is [`Unrooted`],
     /// because there is no root yet.
@@ -635,6 +660,7 @@ where
     ///   more.
     ///
     /// What changes is written: bits and entries of what is free now. To format, zeroes the table.
+    /// To avoid a copy of the heap, use it where it is returned: `if let Ok(heap) = &mut opened`.
     /// **Errors**: [`OpenError`]. Pass `&mut storage` to keep the medium after an error.
     /// [`OpenError::Interrupted`] can be overcome by [`Heap::format`].
     pub fn open<F>(

@@ -43,6 +43,22 @@ impl<S: Send> Interruptible for S {}
 /// The program runs the code that uses the heap inside [`Heap::attach`](crate::Heap::attach). The
 /// power-low interrupt calls [`Saver::persist`]. If the power returns without a reset, it calls
 /// [`Saver::restore`].
+///
+/// ```ignore
+/// static POWER_LOW: Saver = Saver::new();
+///
+/// heap.attach(&POWER_LOW, || main_loop(&heap))?;
+///
+/// fn comparator_interrupt() {
+///     // SAFETY: this is an interrupt handler on the core that uses the heap.
+///     let saved = unsafe { POWER_LOW.persist() };    // if not, the next open says `Interrupted`
+///     wait_until_the_supply_is_back_or_gone();
+///     // SAFETY: as above, and all RAM but the heap's buffer has kept its content.
+///     if saved.is_err() || unsafe { POWER_LOW.restore() }.is_err() {
+///         reset()    // the heap's buffer may have lost its content: no guard may be used again
+///     }
+/// }    // the supply came back: the operation continues
+/// ```
 pub struct Saver {
     target: Mutex<Cell<Option<Target>>>,
 }
@@ -152,6 +168,10 @@ impl<R: Persist, S: Medium, Pol: Policy, B> Heap<'_, R, S, JustInTime, Pol, B> {
         self.core.restore()
     }
 
+    // INVARIANT "Attached is alive": a saver leads to a heap that is borrowed until it is detached:
+    // `attach` detaches even when it unwinds. What the test hook of instrument.rs borrows lives
+    // until the hook is removed.
+    // Noticed by: tests/suite/interrupt.rs.
     /// Runs `f` with the heap attached to `saver`, where an interrupt handler finds it. Detaches at
     /// the end, also when `f` unwinds.
     ///

@@ -32,7 +32,7 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use nvmem::{Medium, planted};
 
-/// Restarts after which an operation gives up.
+/// An operation gives up after this many restarts.
 const RESTARTS: u8 = 100;
 
 /// The state's lock. While it is free it holds the cache's budget word, so that one test on the
@@ -98,6 +98,11 @@ impl StateLock {
     }
 }
 
+// INVARIANT "State in sections": the heap's state is used inside a critical section, by one user at
+// a time: `Core::section`, `Masked`. `StateLock` refuses the medium's driver, also after that
+// panicked. A heap goes to another thread only with a medium, and an error of the medium, that may
+// go there: the bounds of `Send` in heap.rs.
+// Noticed by: tests/suite/interrupt.rs: a persist after every section.
 /// A heap without its brand and its root's type: the lock, and what it protects.
 pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
     lock: StateLock,
@@ -128,6 +133,11 @@ impl Drop for Masked {
     }
 }
 
+// INVARIANT "Nothing but pins crosses a section": a frame found in one section is used in the next
+// only if no restore came between, or if it is pinned: the incarnation, `Attempt`. No other
+// operation comes between two sections of one, because no section lends the heap to another
+// context.
+// Noticed by: tests/suite/interrupt.rs; planted `no-restart`, `pins-not-recorded`.
 /// The incarnation in which an operation began.
 pub(crate) struct Attempt {
     incarnation: Option<u16>,
@@ -314,8 +324,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// [`Core::pin_shared`], with its result in two registers.
     ///
-    /// Here and in [`Core::try_pin_exclusive`], what is rare is another function, called last: so
-    /// this one needs few registers.
+    /// Here and in [`Core::try_pin_exclusive`], the rare case is another function, called last, so
+    /// that this one needs few registers.
     fn try_pin_shared(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Fail> {
         let masked = Masked::begin();
         let budget = self.lock.0.get();

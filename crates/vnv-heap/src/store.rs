@@ -1,6 +1,7 @@
 //! The store: which blocks and numbers of the medium are used, and what counts after a cut. It
-//! knows no RAM buffer and no types. [`Image`] reads and writes the bytes, which docs/SPEC.md
-//! describes; `commit.rs` decides which state counts, `open.rs` opens and formats.
+//! knows no RAM buffer and no types. [`Image`] reads and writes the bytes, which
+//! docs/spec/vnv-heap.md describes; `commit.rs` decides which state counts, `open.rs` opens and
+//! formats.
 //!
 //! A call writes at most one [burst](crate::Config::burst) of bytes, so that its caller can run it
 //! in one critical section. A longer operation is a value that carries its progress; the caller
@@ -405,6 +406,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.state != 0
     }
 
+    // INVARIANT "Running before changes": just in time, nothing changes while the record says
+    // *persisted*, on the medium or in RAM: a dirty object exists only while the record says
+    // *running*. `pin_step` in pager.rs calls this before a guard to write is given out, and a
+    // restore that brings one back does. So `try_pin_exclusive` in sections.rs need not ask for a
+    // dirty object.
+    // Noticed by: planted `not-running`, `no-flush-after-record`, `running-late`,
+    // `restored-not-running`.
     /// Required before anything on the medium changes. Just in time: writes the record *running*.
     /// Snapshot: refuses while a commit is unfinished.
     #[inline(never)]
@@ -444,6 +452,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// To write there, [`Store::begin_write`] must have finished before the object became dirty.
     ///
+    /// The header at a place to write is not read: open has made sure that no two blocks overlap,
+    /// and the header was read at the page-in, or written when the object was made. Reading it
+    /// again would cost a bus operation for each dirty object of a persist. An object whose header
+    /// has rotted since could never leave RAM. Its next page-in reports the damage.
+    ///
     /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`] when no such
     /// block is possible; to write, [`Error::Unfinished`].
     #[inline(never)]
@@ -474,6 +487,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
+    // INVARIANT "Committed is not touched": before the next commit, a block of the last commit is
+    // not written, and no other object takes it. A write-back takes a block of its own; the bits of
+    // the former block are cleared after the record (store/commit.rs).
+    // Noticed by: store/tests/crash.rs; planted `committed-in-place`, `freed-at-once`.
     /// Snapshot: one step of the beginning of a write-back: determines the block to write to.
     ///
     /// The first write-back after a commit allocates a new block (copy on write). **After the first
@@ -639,6 +656,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Err(Fail::PENDING)
     }
 
+    // INVARIANT "Bits are blocks": after a commit, a persist, or an open that finds no damage, the
+    // bitmap equals the set of blocks. Otherwise it lacks no unit of a sound block, and not the
+    // first one of a damaged block. `alloc_run`, `mark_units`, and `sweep` in store/open.rs.
+    // Noticed by: `audit` in store/tests.rs after every cut; planted `old-block-kept`,
+    // `bitmap-neighbours`, `units-kept`, `found-by-its-header`, `nothing-claimed`.
     /// One step of marking.
     fn mark_units(&mut self, m: &mut MarkUnits) -> Result<(), Fail> {
         if m.done >= m.n {

@@ -1,8 +1,8 @@
-//! A long run, in a process of its own: a cut leaves its critical section locked, and other tests
-//! would wait for it.
+//! Apart from the suite: a cut in this long run leaves its critical section locked, and other tests
+//! in the same process would wait for it.
 #![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
 
-#[path = "crash/support.rs"]
+#[path = "suite/crash/support.rs"]
 #[allow(dead_code)]
 mod support;
 

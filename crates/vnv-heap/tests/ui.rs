@@ -1,3 +1,5 @@
+//! Apart from the suite: the compiler runs on each of these programs, with messages of its own.
+//!
 //! What the type rules refuse, and what the compiler says about it. The messages are pinned.
 //!
 //! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p vnv-heap --test ui`

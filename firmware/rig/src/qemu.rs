@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 const LEAST: u64 = 50_000;
 /// The memory that QEMU keeps in a file.
 const FILE: u64 = 16 << 20;
-/// What a run may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A run takes seconds. One that takes so long hangs, however busy the computer.
+const HANG: Duration = Duration::from_secs(900);
 
 /// A machine in QEMU, and how to read what it logs.
 struct Emulated {
@@ -398,10 +398,13 @@ impl Emulated {
             .with_context(|| format!("cannot start {}", program.display()))?;
         let start = Instant::now();
         while qemu.try_wait()?.is_none() {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > HANG {
                 qemu.kill()?;
                 qemu.wait()?;
-                bail!("the program does not come to its end in QEMU");
+                bail!(
+                    "the program hangs in QEMU: no end after {} s",
+                    HANG.as_secs()
+                );
             }
             std::thread::sleep(Duration::from_millis(5));
         }

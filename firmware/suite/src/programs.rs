@@ -1,4 +1,5 @@
-//! Whole programs on the kernel of `nv-rtos`: those of `examples/programs`, cut after seeded periods.
+//! Whole programs on the kernel of `nv-rtos`: those of `examples/programs`, cut after seeded
+//! periods.
 //!
 //! What a program finds is reported: the rig compares it with the plain reference. If there is a
 //! timer, as in QEMU, it ticks, and the program compares by itself. `lab/suite` runs more programs

@@ -61,7 +61,7 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
     let mut c = cargo();
     c.current_dir(&project.root)
         .env("POWERFAIL_STATS", &stats)
-        .args(["test", "-p", "nv-device", "--test", "crash"]);
+        .args(["test", "-p", "nv-device", "--test", "suite", "crash::"]);
     step.run(c)?;
     let text = std::fs::read_to_string(&stats).with_context(|| stats.display().to_string())?;
     figures.insert("device.cuts".to_owned(), cuts(&text)?);

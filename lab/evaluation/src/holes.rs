@@ -6,12 +6,12 @@
 
 use super::measure::figures;
 use super::{Figures, Measured, Options};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use xtask::project::Project;
 use xtask::run::{Step, cargo, passed};
 
-/// Package and file of tests that print lines `key value`, and a key that must be among them.
+/// Package and module of tests that print lines `key value`, and a key that must be among them.
 const PRINTS: &[(&str, &str, &str)] = &[
     ("pmem-tx", "preempt", "contexts.preempted_cuts"),
     ("vnv-heap", "damage", "heap.bit_flips"),
@@ -24,23 +24,29 @@ const MUST_BE_ZERO: &[&str] = &[
     "heap.damaged_pages_spread",
 ];
 
-/// The files of tests that hold probes: misuse that must not compile, and misuse that must do no
-/// harm.
+/// The tests that are probes: the program of misuse that must not compile, and modules of misuse
+/// that must do no harm.
 const PROBES: &[&str] = &[CASES, "misuse", "soundness"];
 
 /// The folder of those that must not compile: one file each.
 const CASES: &str = "ui";
 
-/// The document that lists the misuses that remain, and the heading of each crate's table of them.
-const INVARIANTS: &str = "docs/INVARIANTS.md";
-const REMAIN: &str = "### What types cannot stop\n";
+/// The heading in a crate's README of the list of misuses that remain.
+const REMAIN: &str = "## What types cannot stop\n";
 
 pub fn all(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let mut found = Figures::new();
     for (package, test, key) in PRINTS {
         let mut c = cargo();
         c.current_dir(&project.root)
-            .args(["test", "-p", package, "--test", test])
+            .args([
+                "test",
+                "-p",
+                package,
+                "--test",
+                "suite",
+                &format!("{test}::"),
+            ])
             // One thread would print each test's name first on the line.
             .args(["--", "--nocapture", "--test-threads=2"]);
         let said = figures(&step.run(c)?);
@@ -50,8 +56,15 @@ pub fn all(project: &Project, step: &Step, _: Options) -> Result<Measured> {
         found.extend(said);
     }
     found.insert("soundness.probes".into(), probes(project, step)? as f64);
-    let text = std::fs::read_to_string(project.root.join(INVARIANTS)).context(INVARIANTS)?;
-    found.insert("soundness.open".into(), remaining(&text)? as f64);
+    let mut open = 0;
+    for p in project.published() {
+        let readme = p.dir.join("README.md");
+        let text =
+            std::fs::read_to_string(&readme).with_context(|| readme.display().to_string())?;
+        open += remaining(&text).with_context(|| p.name.clone())?;
+    }
+    ensure!(open > 0, "no README has {}", REMAIN.trim());
+    found.insert("soundness.open".into(), open as f64);
     let wrong = (MUST_BE_ZERO.iter())
         .find(|key| found.get(**key) != Some(&0.0))
         .map(|key| format!("{key} is not 0"));
@@ -68,12 +81,21 @@ fn probes(project: &Project, step: &Step) -> Result<u64> {
     for p in project.published() {
         let tests = p.dir.join("tests");
         for name in PROBES {
-            if !tests.join(name).with_extension("rs").is_file() {
+            let mut c = cargo();
+            c.current_dir(&project.root).args(["test", "-p", &p.name]);
+            let dir = match *name {
+                CASES => {
+                    c.args(["--test", CASES]);
+                    tests.clone()
+                }
+                _ => {
+                    c.args(["--test", "suite", &format!("{name}::")]);
+                    tests.join("suite")
+                }
+            };
+            if !dir.join(name).with_extension("rs").is_file() {
                 continue;
             }
-            let mut c = cargo();
-            c.current_dir(&project.root)
-                .args(["test", "-p", &p.name, "--test", name]);
             let ran = passed(&step.run(c)?);
             if ran == 0 {
                 bail!("{}, {name}: no test ran", p.name);
@@ -96,25 +118,17 @@ fn sources(dir: &Path) -> Result<u64> {
     Ok(n)
 }
 
-/// The rows of the tables under the headings.
+/// How many misuses a README lists: the points of its list, or none without the heading.
+///
+/// **Errors**: there is no point behind the heading.
 fn remaining(text: &str) -> Result<usize> {
-    let mut sections = text.split(REMAIN);
-    sections.next();
-    let mut n = 0;
-    let mut tables = 0;
-    for section in sections {
-        let table = section.lines().skip_while(|l| !l.starts_with('|'));
-        let rows = table.take_while(|l| l.starts_with('|')).count();
-        // The first two are the table's head.
-        n += rows
-            .checked_sub(2)
-            .with_context(|| format!("{INVARIANTS}: a heading without a table"))?;
-        tables += 1;
-    }
-    if tables == 0 {
-        bail!("{INVARIANTS} has no heading {}", REMAIN.trim());
-    }
-    Ok(n)
+    let Some((_, section)) = text.split_once(REMAIN) else {
+        return Ok(0);
+    };
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let points = section.lines().filter(|l| l.starts_with("- ")).count();
+    ensure!(points > 0, "{}: no point", REMAIN.trim());
+    Ok(points)
 }
 
 #[cfg(test)]
@@ -122,13 +136,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_all_tables_are_counted_and_a_missing_table_is_an_error() {
-        let head = format!("# x\n\n{REMAIN}\nWords.\n\n| a | b |\n|---|---|\n");
-        assert_eq!(remaining(&head).unwrap(), 0);
-        let two = format!("{head}| 1 | 2 |\n| 3 | 4 |\n\n## Next\n\n| 5 |\n");
+    fn points_of_the_list_are_counted_and_a_heading_without_one_is_an_error() {
+        let two = format!("# x\n\n{REMAIN}\n- One\n  thing.\n- Two.\n\n## Next\n\n- Three.\n");
         assert_eq!(remaining(&two).unwrap(), 2);
-        assert_eq!(remaining(&format!("{two}\n{two}")).unwrap(), 4);
-        assert!(remaining("# x\n| a |\n|---|\n").is_err());
-        assert!(remaining(&format!("{REMAIN}nothing\n")).is_err());
+        assert_eq!(remaining("# x\n\n- One\n").unwrap(), 0);
+        assert!(remaining(&format!("{REMAIN}nothing\n\n## Next\n- a\n")).is_err());
     }
 }

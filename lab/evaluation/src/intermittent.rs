@@ -1,11 +1,11 @@
 //! The programs of `lab/programs` on an MSP430FR5994, without protection, with it, and with a
 //! supply that ends again and again: cycles and energy, beside the published ones of IntOS.
 
-use super::draw::{self, Svg};
-use super::heap::document::{Table, plot};
+use super::draw::{self, File};
+use super::heap::document::Table;
 use super::programs::NAMES;
-use super::{Figures, measure};
-use anyhow::{Result, anyhow, ensure};
+use super::{Figures, measure, plot};
+use anyhow::{Result, ensure};
 use xtask::project::Project;
 use xtask::run::Step;
 
@@ -110,7 +110,6 @@ pub fn more_is_better(key: &str) -> bool {
 }
 
 const PLOT: &str = "programs-msp430.svg";
-const TITLE: &str = "cycles on an MSP430FR5994, over those of unprotected programs in SRAM";
 
 /// A generated part of lab/EVALUATION.md. Empty when nothing was measured.
 pub fn part(name: &str, f: &Figures) -> Option<String> {
@@ -197,7 +196,7 @@ fn overheads(f: &Figures) -> String {
         paper: |p| p.overhead,
         paper_in_fram: PAPER_IN_FRAM[0],
     };
-    ratios(f, &kind) + &plot(PLOT, TITLE)
+    ratios(f, &kind) + &plot::shown(PLOT)
 }
 
 fn energies(f: &Figures) -> String {
@@ -230,17 +229,17 @@ fn sizes(f: &Figures) -> String {
     t.text
 }
 
-/// File and content of the plot, if it has something to show.
-pub fn plots(f: &Figures) -> Result<Vec<(String, String)>> {
+/// The chart, if it has something to show.
+pub fn plots(f: &Figures) -> Result<Vec<File>> {
     if !f.contains_key("rtos.msp430.programs") {
         return Ok(Vec::new());
     }
-    let svg = bars(f).map_err(|e| anyhow!("{PLOT}: {e}"))?;
-    Ok(vec![(PLOT.to_owned(), svg)])
-}
-
-fn bars(f: &Figures) -> Svg {
-    let names = ["without cuts", "each 10 ms", "each 5 ms", "each 1 ms"];
+    let names = [
+        "without cuts",
+        "a cut each 10 ms",
+        "a cut each 5 ms",
+        "a cut each 1 ms",
+    ];
     let groups: Vec<(&str, Vec<Option<f64>>)> = NAMES
         .iter()
         .map(|name| {
@@ -249,7 +248,8 @@ fn bars(f: &Figures) -> Svg {
         })
         .filter(|group| group.1[0].is_some())
         .collect();
-    draw::bars(TITLE, &names, &groups)
+    let axis = "cycles, times those of the unprotected program in SRAM";
+    Ok(vec![draw::bars(PLOT, axis, &names, &groups)?])
 }
 
 #[cfg(test)]

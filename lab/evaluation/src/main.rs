@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use xtask::figures::{Figures, read};
+use xtask::figures::{Figures, json as as_json, read};
 use xtask::project::Project;
 use xtask::run::Step;
 use xtask::shard::Shard;
@@ -33,7 +33,8 @@ struct Args {
     /// Only this evaluation; the documents are then left alone
     #[arg(long, value_name = "NAME", value_parser = names())]
     only: Option<String>,
-    /// Measure nothing: write docs/costs.json, and the tables and plots of lab/, from the figures in this file
+    /// Measure nothing: write docs/costs.json, and the tables and plots of lab/, from the figures in
+    /// this file
     #[arg(long, value_name = "PATH")]
     from: Option<PathBuf>,
     /// Where to write the figures: one flat JSON object of `"key": number`
@@ -106,6 +107,12 @@ const ALL: &[Evaluation] = &[
         about: "host instructions of an operation, by callgrind; release build without instrumentation",
         exact: Some(measure::instructions),
         measure: measure::instructions,
+    },
+    Evaluation {
+        name: "sizes",
+        about: "code, RAM and stack of small programs on a Cortex-M4, each crate's minimal one among them",
+        exact: Some(measure::sizes),
+        measure: measure::sizes,
     },
     Evaluation {
         name: "machine",
@@ -274,7 +281,7 @@ fn finish(
         println!("\n{}", heap::goals::table(figures));
     }
     if let Some(path) = json {
-        std::fs::write(&path, report::json(figures)).with_context(|| path.display().to_string())?;
+        std::fs::write(&path, as_json(figures)).with_context(|| path.display().to_string())?;
     }
     if let Some(wrong) = wrong {
         bail!("{wrong}");
@@ -295,7 +302,7 @@ fn check_one(project: &Project, step: &Step, only: &str, json: Option<&Path>) ->
         bail!("{wrong}");
     }
     if let Some(path) = json {
-        let text = report::json(&m.figures);
+        let text = as_json(&m.figures);
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
     }
     let mut committed = report::committed(project)?;
@@ -331,7 +338,7 @@ fn check(project: &Project, step: &Step, accepted: Option<&Path>) -> Result<Stri
     }
     if let Some(path) = accepted {
         let all = report::accept(committed, now);
-        std::fs::write(path, report::json(&all)).with_context(|| path.display().to_string())?;
+        std::fs::write(path, as_json(&all)).with_context(|| path.display().to_string())?;
         report::write(project, &all)?;
         return Ok(format!(
             "{} figures written to {}",

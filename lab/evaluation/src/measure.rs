@@ -54,16 +54,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("nv_replay.bypass_step.instructions", "measure_bypass_step"),
 ];
 
-/// Figures from `key value` lines.
-pub fn figures(said: &str) -> Figures {
-    said.lines()
-        .filter_map(|l| {
-            let mut words = l.split_whitespace();
-            let (key, value) = (words.next()?, words.next()?.parse().ok()?);
-            (key.contains('.') && words.next().is_none()).then(|| (key.to_owned(), value))
-        })
-        .collect()
-}
+pub use xtask::figures::printed as figures;
 
 /// Builds a program of the project, or else of the lab, and says where it is.
 pub fn build(project: &Project, step: &Step, p: &Program) -> Result<PathBuf> {
@@ -132,6 +123,11 @@ pub fn adoption(project: &Project, step: &Step, _: Options) -> Result<Measured> 
 
 pub fn speed(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     Ok(run_programs(project, step, SPEED)?.into())
+}
+
+/// Sizes of the probes on a Cortex-M4.
+pub fn sizes(project: &Project, step: &Step, _: Options) -> Result<Measured> {
+    Ok(xtask::sizes::on_cortex_m4(project, step)?.into())
 }
 
 /// What a change costs a person: reported, and not compared.
@@ -289,13 +285,6 @@ fn counted(lines: &str, mut wrong: Option<String>, shard: Option<Shard>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_are_lines_of_a_key_and_a_number() {
-        let f = figures("cost of a step\npmem_tx.begin.stores 0\na.b 1.5\nnot.this one two\n");
-        assert_eq!(f.len(), 2);
-        assert_eq!(f["a.b"], 1.5);
-    }
 
     #[test]
     fn callgrinds_total_is_found_and_never_nothing() {

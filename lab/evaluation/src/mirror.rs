@@ -1,11 +1,11 @@
 //! Steps that survive on media that are not mapped: what they cost, beside other crates, and the
 //! cuts that they survive.
 
-use super::draw::{self, Svg};
-use super::heap::document::{Table, plot};
+use super::draw::{self, File};
+use super::heap::document::Table;
 use super::measure::{self, Program};
-use super::{Figures, Measured, Options};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use super::{Figures, Measured, Options, plot};
+use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSymbol};
 use xtask::boards;
 use xtask::machine::Which;
@@ -55,8 +55,11 @@ fn ram(project: &Project, step: &Step) -> Result<f64> {
 /// Tests whose cuts count: the prefix of the keys, and the arguments of `cargo test`.
 const SUITES: &[(&str, &[&str])] = &[
     ("mirror", &["-p", "nv-mirror", "--tests"]),
-    ("mirror", &["-p", "nv-replay", "--test", "mirrored"]),
-    ("async", &["-p", "nv-replay", "--test", "asynch"]),
+    (
+        "mirror",
+        &["-p", "nv-replay", "--test", "suite", "mirrored::"],
+    ),
+    ("async", &["-p", "nv-replay", "--test", "suite", "asynch::"]),
 ];
 
 /// The scenarios of mirrors in machine code.
@@ -128,7 +131,6 @@ fn bytes((_, prefix, suffix): (&str, &str, &str)) -> String {
 }
 
 const PLOT: &str = "mirror-bytes.svg";
-const TITLE: &str = "bytes written by a step that survives";
 
 /// The generated part of lab/EVALUATION.md. Empty when nothing was measured.
 pub fn part(name: &str, f: &Figures) -> Option<String> {
@@ -172,22 +174,16 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
     }
     text.push('\n');
     text += &t.text;
-    Some(text + &plot(PLOT, TITLE))
+    Some(text + &plot::shown(PLOT))
 }
 
-/// File and content of the plot, if it has something to show.
-pub fn plots(f: &Figures) -> Result<Vec<(String, String)>> {
+/// The chart, if it has something to show.
+pub fn plots(f: &Figures) -> Result<Vec<File>> {
     if !f.contains_key(&bytes(ROWS[0])) {
         return Ok(Vec::new());
     }
-    let svg = bars(f).map_err(|e| anyhow!("{PLOT}: {e}"))?;
-    Ok(vec![(PLOT.to_owned(), svg)])
-}
-
-fn bars(f: &Figures) -> Svg {
-    let names = ROWS.map(|row| row.0);
-    let values = ROWS.map(|row| f.get(&bytes(row)).copied());
-    draw::bars(TITLE, &names, &[("a step", values.into())])
+    let groups = ROWS.map(|row| (row.0, vec![f.get(&bytes(row)).copied()]));
+    Ok(vec![draw::bars(PLOT, "bytes a step", &[""], &groups)?])
 }
 
 #[cfg(test)]

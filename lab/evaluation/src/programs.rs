@@ -5,11 +5,11 @@ mod paper;
 mod port;
 mod tables;
 
-use super::draw::{self, Svg};
-use super::heap::document::{Table, plot};
+use super::draw::{self, File};
+use super::heap::document::Table;
 use super::report::shown;
-use super::{Figures, Measured, Options};
-use anyhow::{Context, Result, anyhow};
+use super::{Figures, Measured, Options, plot};
+use anyhow::{Context, Result};
 use xtask::machine::Which;
 use xtask::project::Project;
 use xtask::run::Step;
@@ -182,7 +182,6 @@ fn means(figures: &Figures) -> Figures {
 }
 
 const PLOT: &str = "programs.svg";
-const TITLE: &str = "instructions of a program, over IntOS without protection";
 
 fn key(b: &Baseline, figure: &str) -> String {
     format!("rtos.{}.{figure}", b.name)
@@ -258,21 +257,14 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
         mean("cuts"),
     ];
     others.row("geometric mean", all);
-    Some(instructions.text + "\n" + &others.text + &plot(PLOT, TITLE))
+    Some(instructions.text + "\n" + &others.text + &plot::shown(PLOT))
 }
 
-/// File and content of each plot that has something to show.
-pub fn plots(f: &Figures) -> Result<Vec<(String, String)>> {
+/// The charts that have something to show.
+pub fn plots(f: &Figures) -> Result<Vec<File>> {
     if !f.contains_key(&key(&INTOS[0], "instructions")) {
         return Ok(Vec::new());
     }
-    let svg = bars(f).map_err(|e| anyhow!("{PLOT}: {e}"))?;
-    let mut all = vec![(PLOT.to_owned(), svg)];
-    all.extend(tables::plots(f)?);
-    Ok(all)
-}
-
-fn bars(f: &Figures) -> Svg {
     let names = ["IntOS, protected", "ours, unprotected", "ours, protected"];
     let groups = INTOS.each_ref().map(|b| {
         let over = |figure: &str| Some(f.get(&key(b, figure))? / b.instructions);
@@ -280,7 +272,10 @@ fn bars(f: &Figures) -> Svg {
         let safe = Some(b.safe / b.instructions);
         (b.name, vec![safe, ours[0], ours[1]])
     });
-    draw::bars(TITLE, &names, &groups)
+    let axis = "instructions, times those of IntOS without protection";
+    let mut all = vec![draw::bars(PLOT, axis, &names, &groups)?];
+    all.extend(tables::plots(f)?);
+    Ok(all)
 }
 
 #[cfg(test)]

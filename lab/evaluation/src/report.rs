@@ -1,9 +1,9 @@
 //! The committed figures, and the documents made of them.
 
-use super::{checkpoint, heap, intermittent, mirror, plot, programs, yields};
+use super::{heap, intermittent, plot, yields};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
-use xtask::figures::{Figures, read};
+use xtask::figures::{Figures, has_grown, json, read};
 use xtask::project::Project;
 
 pub const FIGURES: &str = "docs/costs.json";
@@ -221,23 +221,6 @@ fn more_is_better(key: &str) -> bool {
         || intermittent::more_is_better(key)
 }
 
-pub fn json(figures: &Figures) -> String {
-    let map: serde_json::Map<_, _> = figures
-        .iter()
-        .map(|(k, v)| (k.clone(), number(*v)))
-        .collect();
-    format!("{:#}\n", serde_json::Value::Object(map))
-}
-
-/// A whole number without a point.
-fn number(v: f64) -> serde_json::Value {
-    if v.fract() == 0.0 && v.abs() < 9e15 {
-        (v as i64).into()
-    } else {
-        v.into()
-    }
-}
-
 /// With thousands apart.
 pub fn shown(v: f64) -> String {
     if v.fract() != 0.0 && v.abs() < 1000.0 {
@@ -265,7 +248,7 @@ pub fn write(project: &Project, figures: &Figures) -> Result<()> {
     if let Some(text) = heap::document::made(project, figures)? {
         std::fs::write(project.root.join(heap::document::PATH), text)?;
     }
-    for (name, svg) in plots(figures)? {
+    for (name, svg) in plot::all(figures)? {
         let path = project.root.join(IMAGES).join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(&project.root))?;
         std::fs::write(path, svg)?;
@@ -273,24 +256,12 @@ pub fn write(project: &Project, figures: &Figures) -> Result<()> {
     Ok(())
 }
 
-/// File and content of every plot that has something to show.
-fn plots(figures: &Figures) -> Result<Vec<(String, String)>> {
-    let mut all = plot::all(figures)?;
-    all.extend(heap::plots::all(figures)?);
-    all.extend(checkpoint::plots::all(figures)?);
-    all.extend(mirror::plots(figures)?);
-    all.extend(programs::plots(figures)?);
-    all.extend(yields::plots(figures)?);
-    all.extend(intermittent::plots(figures)?);
-    Ok(all)
-}
-
 /// **Errors**: a document is not the one that these figures give.
 pub fn fresh(project: &Project, figures: &Figures) -> Result<()> {
     let mut made = vec![(TABLES.to_owned(), tables(figures))];
     made.extend(heap::document::made(project, figures)?.map(|t| (heap::document::PATH.into(), t)));
     made.extend(
-        plots(figures)?
+        plot::all(figures)?
             .into_iter()
             .map(|(n, svg)| (format!("{IMAGES}/{n}"), svg)),
     );
@@ -315,7 +286,7 @@ pub fn compare(committed: &Figures, now: &Figures) -> Result<()> {
         match committed.get(key) {
             None => wrong.push(format!("{key} is not in {FIGURES}")),
             Some(was) if more_is_better(key) && *value >= was * 0.98 => {}
-            Some(was) if more_is_better(key) || *value > was * 1.02 => {
+            Some(was) if more_is_better(key) || has_grown(*was, *value) => {
                 wrong.push(format!("{key}: {was} became {value}"))
             }
             Some(_) => {}
@@ -357,9 +328,7 @@ fn tables(figures: &Figures) -> String {
         for (key, value) in mine {
             let _ = writeln!(out, "| `{key}` | {} |", shown(*value));
         }
-        for (name, alt) in plot::shown_under(prefix, figures) {
-            let _ = write!(out, "\n![{alt}](img/{name})\n");
-        }
+        out += &plot::shown_under(prefix, figures);
     }
     out
 }

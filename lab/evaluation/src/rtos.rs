@@ -73,7 +73,7 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
     let mut figures = exact(project, step, options)?.figures;
     let mut c = cargo();
     c.current_dir(&project.root)
-        .args(["test", "-p", "nv-rtos", "--test", "crash"])
+        .args(["test", "-p", "nv-rtos", "--test", "suite", "crash::"])
         // One thread would print each test's name first on the line.
         .args(["--", "--nocapture", "--test-threads=2"]);
     figures.extend(campaigns(&super::measure::figures(&step.run(c)?))?);

@@ -1,10 +1,10 @@
 //! The programs of the Sytare paper (`lab/sytare`) on an MSP430 whose supply ends again and
 //! again: their yields beside the paper's.
 
-use super::draw::{self, Diagram, Series, Svg};
-use super::heap::document::{Table, plot};
-use super::{Figures, measure};
-use anyhow::{Context, Result, anyhow, ensure};
+use super::draw::{self, File, Series};
+use super::heap::document::Table;
+use super::{Figures, measure, plot};
+use anyhow::{Context, Result, ensure};
 use xtask::project::Project;
 use xtask::run::Step;
 
@@ -129,7 +129,6 @@ fn complete(figures: &Figures) -> Result<()> {
 }
 
 const PLOT: &str = "device-yields.svg";
-const TITLE: &str = "yield of the paper's programs, over on-time";
 
 /// A generated part of lab/EVALUATION.md. Empty when nothing was measured.
 pub fn part(name: &str, f: &Figures) -> Option<String> {
@@ -171,7 +170,7 @@ fn yields(f: &Figures) -> String {
         theirs.extend(SHOWN.map(|on| decimals(Some(p.yields(on.into())), 3)));
         t.row(&format!("{}, paper", p.name), theirs);
     }
-    t.text + &plot(PLOT, TITLE)
+    t.text + &plot::shown(PLOT)
 }
 
 fn nodes(f: &Figures) -> String {
@@ -270,15 +269,6 @@ fn memory(f: &Figures) -> String {
     t.text
 }
 
-/// File and content of the plot, if it has something to show.
-pub fn plots(f: &Figures) -> Result<Vec<(String, String)>> {
-    if !f.contains_key(&key("wsn", "yield_max")) {
-        return Ok(Vec::new());
-    }
-    let svg = lines(f).map_err(|e| anyhow!("{PLOT}: {e}"))?;
-    Ok(vec![(PLOT.to_owned(), svg)])
-}
-
 /// The yields of a program, at all on-times that have a figure.
 fn curve(f: &Figures, name: &str) -> Vec<(f64, f64)> {
     let prefix = key(name, "yield_");
@@ -291,7 +281,11 @@ fn curve(f: &Figures, name: &str) -> Vec<(f64, f64)> {
     all
 }
 
-fn lines(f: &Figures) -> Svg {
+/// The chart, if it has something to show.
+pub fn plots(f: &Figures) -> Result<Vec<File>> {
+    if !f.contains_key(&key("wsn", "yield_max")) {
+        return Ok(Vec::new());
+    }
     let mut series: Vec<Series> = Vec::new();
     for p in &PAPER {
         series.push((p.name.to_owned(), curve(f, p.name)));
@@ -300,12 +294,8 @@ fn lines(f: &Figures) -> Svg {
     let on = curve(f, node.name).into_iter().map(|(on, _)| on);
     let model = on.map(|on| (on, node.yields(on))).collect();
     series.push(("wsn, the paper's model".to_owned(), model));
-    draw::diagrams(&[Diagram {
-        title: TITLE,
-        axes: ("on-time, ms", "yield"),
-        joined: true,
-        series: &series,
-    }])
+    let axes = ("on-time, ms", "yield, 0 to 1");
+    Ok(vec![draw::lines(PLOT, axes, true, &series)?])
 }
 
 #[cfg(test)]

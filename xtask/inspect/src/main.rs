@@ -175,7 +175,7 @@ fn newest(bytes: &[u8]) -> Option<Stored> {
 }
 
 #[cfg(test)]
-#[path = "../../../crates/rtos/tests/hostile/system.rs"]
+#[path = "../../../crates/rtos/tests/suite/hostile/system.rs"]
 #[allow(dead_code)] // what the tests of `nv-rtos` need
 mod system;
 

@@ -1,10 +1,9 @@
 //! Steps that need the stable toolchain only, and the one that builds for MSP430.
 
 use super::Ctx;
-use crate::abi::MACHINES;
 use crate::project::{BARE, Package, has_sources, has_target};
 use crate::run::{Outcome, Step, cargo, cargo_nightly, passed};
-use crate::{docs, firmware, sizes};
+use crate::{docs, sizes};
 use anyhow::{Result, bail};
 use std::process::Command;
 
@@ -32,7 +31,7 @@ fn enable<'a>(packages: impl Iterator<Item = &'a Package>, feature: &str) -> Str
     all.join(",")
 }
 
-pub fn fmt(ctx: &Ctx, s: &Step) -> Result<String> {
+pub fn fmt(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     s.run(at_root(ctx, cargo(), &["fmt", "--all", "--check"]))?;
     for apart in ["fuzz/Cargo.toml", "firmware/rig/Cargo.toml"] {
         let manifest = ctx.project.root.join(apart);
@@ -40,47 +39,47 @@ pub fn fmt(ctx: &Ctx, s: &Step) -> Result<String> {
         c.args(["fmt", "--check", "--manifest-path"]).arg(manifest);
         s.run(c)?;
     }
-    Ok(String::new())
+    Ok("".into())
 }
 
-pub fn links(ctx: &Ctx, s: &Step) -> Result<String> {
+pub fn links(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     s.says("links, columns and names in documents and sources");
-    docs::check(&ctx.project)
+    Ok(docs::check(&ctx.project)?.into())
 }
 
-/// Feature sets, each once for all the crates: what users can choose, and what the tests turn on.
-pub fn clippy(ctx: &Ctx, s: &Step) -> Result<String> {
-    let deny = ["--", "-D", "warnings"];
-    let mut c = at_root(ctx, cargo(), &["clippy", "--workspace", "--all-targets"]);
-    c.args(deny);
-    s.run(c)?;
-    let mut sets = vec!["default".to_owned()];
+/// What users get without a choice, with all targets; then each crate with all its features.
+pub fn clippy(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    s.run(denied(at_root(
+        ctx,
+        cargo(),
+        &["clippy", "--workspace", "--all-targets"],
+    )))?;
+    let mut c = at_root(ctx, cargo(), &["clippy", "--lib", "--all-features"]);
+    let n = select(&mut c, ctx.project.published());
+    s.run(denied(c))?;
+    Ok(format!("the workspace, and {n} crates with all features").into())
+}
 
-    let mut c = at_root(ctx, cargo(), &["clippy", "--lib", "--no-default-features"]);
+/// No feature, and each feature alone, for all crates that have it.
+pub fn features(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    let args = ["clippy", "--lib", "--no-default-features"];
+    let mut c = at_root(ctx, cargo(), &args);
     select(&mut c, ctx.project.published());
-    c.args(deny);
-    s.run(c)?;
-    sets.push("none".into());
-
-    for feature in every_feature(ctx) {
-        let with = enable(ctx.project.published(), &feature);
-        let mut c = at_root(
-            ctx,
-            cargo(),
-            &[
-                "clippy",
-                "--lib",
-                "--no-default-features",
-                "--features",
-                &with,
-            ],
-        );
-        select(&mut c, ctx.project.published().filter(|p| p.has(&feature)));
-        c.args(deny);
-        s.run(c)?;
-        sets.push(feature);
+    s.run(denied(c))?;
+    let all = every_feature(ctx);
+    for feature in &all {
+        let mut c = at_root(ctx, cargo(), &args);
+        c.args(["--features", &enable(ctx.project.published(), feature)]);
+        select(&mut c, ctx.project.published().filter(|p| p.has(feature)));
+        s.run(denied(c))?;
     }
-    Ok(format!("features: {}", sets.join(", ")))
+    Ok(format!("none, {}", all.join(", ")).into())
+}
+
+/// Warnings of clippy are errors.
+fn denied(mut c: Command) -> Command {
+    c.args(["--", "-D", "warnings"]);
+    c
 }
 
 /// The names of all the features that a published crate has, but `default`.
@@ -109,9 +108,10 @@ fn empty(said: &str) -> Option<&str> {
     None
 }
 
-/// In CI with the features `sabotage`, and no bug chosen: the step `sabotage` runs the same
-/// programs, and building them twice takes ten minutes. With `--long` as the crates are shipped.
-pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
+/// With the features `sabotage`, and no bug chosen: the step `sabotage` runs the same programs, and
+/// building them twice takes ten minutes. With `--all` as the crates are shipped, three cuts in a
+/// row, and no campaign takes a sample.
+pub fn tests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let test = |packages: &[&str]| {
         let mut c = at_root(ctx, cargo(), &["test", "--no-fail-fast"]);
         c.args(["--lib", "--bins", "--tests", "--examples"])
@@ -125,31 +125,33 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
             None => Ok(passed(&said)),
         }
     };
-    let n = if ctx.long {
+    let n = if ctx.all {
         // The kit's own tests are about campaigns of a given depth.
         let kit = ran(test(&["-p", "powerfail"]))?;
         let mut c = test(&["--workspace", "--exclude", "powerfail"]);
         c.env("POWERFAIL_DEPTH", "3").env("POWERFAIL_SAMPLE", "all");
-        if let Some(shard) = ctx.shard {
-            c.env("POWERFAIL_SHARD", shard.to_string());
-        }
+        c.env("POWERFAIL_SHARD", ctx.part("test").to_string());
         kit + ran(c)?
     } else {
-        // Each run boots other states where a campaign takes a sample. A failure's line has them.
-        let seed = std::time::UNIX_EPOCH.elapsed()?.as_secs();
         let mut c = test(&["--workspace", "--features", &ctx.project.sabotage()]);
-        c.env("POWERFAIL_SAMPLE", seed.to_string());
+        seeded(&mut c, ctx.seed("test"));
         ran(c)?
     };
     if n == 0 {
         bail!("no test ran");
     }
-    Ok(format!("{n} tests"))
+    Ok(format!("{n} tests").into())
 }
 
-pub fn doctests(ctx: &Ctx, s: &Step) -> Result<String> {
+/// What chooses samples of campaigns, and random inputs. A failure's line has them.
+pub fn seeded(c: &mut Command, seed: u64) {
+    c.env("POWERFAIL_SAMPLE", seed.to_string());
+    c.env("PROPTEST_RNG_SEED", seed.to_string());
+}
+
+pub fn doctests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let mut c = at_root(ctx, cargo(), &["test", "--workspace", "--doc"]);
-    if !ctx.long {
+    if !ctx.all {
         // The libraries that the tests have built.
         c.args(["--features", &ctx.project.sabotage()]);
     }
@@ -157,12 +159,12 @@ pub fn doctests(ctx: &Ctx, s: &Step) -> Result<String> {
     if n == 0 {
         bail!("no documentation test ran");
     }
-    Ok(format!("{n} code blocks"))
+    Ok(format!("{n} code blocks").into())
 }
 
 /// The documentation of the published crates, twice: with private items for their links, then as
 /// users see it. A public item must not link to a private one, which only the second run notices.
-pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
+pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let doc = ctx.project.target.join("doc");
     let libraries = ctx.project.published().flat_map(|p| &p.targets);
     let libraries = libraries.filter(|t| t.1 == "lib" || t.1 == "proc-macro");
@@ -197,9 +199,7 @@ pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
     let links = docs::rendered::check(&doc, &crates)?;
     // These pages, too, are of the second run.
     let functions = docs::errors::check(&doc, &crates)?;
-    Ok(format!(
-        "{n} crates, {links} links, {functions} functions that say their errors"
-    ))
+    Ok(format!("{n} crates, {links} links, {functions} functions that say their errors").into())
 }
 
 /// Features that are for tests on a host.
@@ -222,6 +222,10 @@ pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             &["build", "--lib", "--no-default-features", "--target", t],
         );
         n = select(&mut c, ctx.project.embedded());
+        s.run(c)?;
+        // Apart: what an example turns on in a crate would be on above, too.
+        let mut c = at_root(ctx, cargo(), &["build", "--lib", "--target", t]);
+        c.arg("--no-default-features");
         examples = select(&mut c, ctx.project.embedded_examples());
         s.run(c)?;
         let with: Vec<_> = every_feature(ctx)
@@ -266,18 +270,6 @@ pub fn msp430(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     c.args(["-p", "nv-rtos", "--features", "msp430fr5994"]);
     s.run(c)?;
     Ok(format!("{n} crates, nv-rtos with its port and its board, too").into())
-}
-
-/// The images of all machines.
-pub fn firmware(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    let mut n = 0;
-    for m in &MACHINES {
-        if let Some(how) = firmware::missing(m) {
-            return Ok(Outcome::Skipped(format!("{} needs: {how}", m.name)));
-        }
-        n += firmware::build(&ctx.project, m, s)?.len();
-    }
-    Ok(format!("{n} images").into())
 }
 
 pub fn sizes(ctx: &Ctx, s: &Step) -> Result<Outcome> {

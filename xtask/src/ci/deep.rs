@@ -1,34 +1,35 @@
-//! Steps that look for bugs by running: planted bugs, the figures, Miri, fuzzing.
+//! Steps that look for bugs by running: Miri, fuzzing.
 
 use super::Ctx;
+use super::checks::seeded;
 use crate::project::{has_miri, has_program};
 use crate::run::{Outcome, Step, cargo_nightly, passed};
-use crate::{evaluate, sabotage};
 use anyhow::{Context, Result, bail, ensure};
 use std::process::Command;
-
-pub fn sabotage(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    sabotage::check(&ctx.project, ctx.long, s)
-}
-
-pub fn evaluate(s: &Step) -> Result<Outcome> {
-    evaluate::check(s)
-}
 
 /// A package, and arguments of `cargo miri test`.
 type Suite = (&'static str, &'static [&'static str]);
 
-/// What Miri runs of each crate in CI: one in [`TURNS`] in each run, those of a crate in different
-/// runs. With `--long` all tests of each crate.
+/// What Miri runs of each crate in CI, a part of it in each run. With `--all` all tests of each
+/// crate.
 ///
 /// A campaign boots a few states at depth 1; the suites that are left out take minutes for the
 /// first one.
 const UNDER_MIRI: &[Suite] = &[
     (
         "nvmem",
-        &["--lib", "--test", "bounded", "--test", "soundness"],
+        &[
+            "--lib",
+            "--test",
+            "suite",
+            "--",
+            "tests::",
+            "bounded::",
+            "soundness::",
+        ],
     ),
-    ("nvmem", &["--test", "derive", "--test", "derive_paths"]),
+    ("nvmem", &["--test", "suite", "derive::"]),
+    ("nvmem", &["--test", "derive_paths"]),
     // Where a `u64` is aligned to 4.
     (
         "nvmem",
@@ -36,82 +37,100 @@ const UNDER_MIRI: &[Suite] = &[
             "--target",
             "i686-unknown-linux-gnu",
             "--test",
-            "soundness",
-            "region",
+            "suite",
+            "soundness::region",
         ],
     ),
-    ("pmem-tx", &["--lib", "--test", "shared"]),
-    ("pmem-tx", &["--test", "preempt", "threads"]),
-    ("pmem-tx", &["--test", "crash", "elision"]),
-    ("pmem-tx", &["--test", "basic"]),
+    // The tests in a library are in modules called `tests`.
+    (
+        "pmem-tx",
+        &["--lib", "--test", "suite", "--", "tests::", "shared::"],
+    ),
+    ("pmem-tx", &["--test", "suite", "preempt::threads"]),
+    ("pmem-tx", &["--test", "suite", "crash::elision"]),
+    ("pmem-tx", &["--test", "suite", "basic::"]),
     // The other models differ in the width of a unit and in fences.
-    ("pmem-tx", &["--test", "misuse", "in_order_32"]),
-    ("nv-replay", &["--lib", "--test", "several"]),
-    ("nv-replay", &["--test", "steps", "a_handle"]),
-    ("nv-replay", &["--test", "soundness", "runtime"]),
-    ("nv-replay", &["--test", "basic"]),
-    ("vnv-heap", &["--test", "soundness", "a_save_between"]),
-    ("vnv-heap", &["--test", "in_place"]),
-    ("vnv-heap", &["--test", "basic"]),
-    ("nvlist", &["--lib", "--test", "golden"]),
-    ("nvlist", &["--test", "soundness", "edited"]),
-    ("nv-rtos", &["--test", "hostile"]),
-    ("checkpoint", &["--test", "images", "damage"]),
-    ("checkpoint", &["--test", "log", "another_program"]),
-    ("checkpoint", &["--test", "soundness", "table"]),
-    ("nv-device", &["--test", "hostile", "--test", "golden"]),
+    ("pmem-tx", &["--test", "suite", "misuse::in_order_32"]),
+    (
+        "nv-replay",
+        &["--lib", "--test", "suite", "--", "tests::", "several::"],
+    ),
+    ("nv-replay", &["--test", "suite", "steps::a_handle"]),
+    (
+        "nv-replay",
+        &[
+            "--test",
+            "suite",
+            "--",
+            "another_runtime",
+            "its_runtime",
+            "swaps_the_runtime",
+        ],
+    ),
+    ("nv-replay", &["--test", "suite", "basic::"]),
+    (
+        "vnv-heap",
+        &["--test", "suite", "soundness::a_save_between"],
+    ),
+    ("vnv-heap", &["--test", "suite", "in_place::"]),
+    ("vnv-heap", &["--test", "suite", "basic::"]),
+    (
+        "nvlist",
+        &["--lib", "--test", "suite", "--", "tests::", "golden::"],
+    ),
+    ("nvlist", &["--test", "suite", "soundness::an_edited"]),
+    ("nv-rtos", &["--test", "suite", "hostile::"]),
+    ("checkpoint", &["--test", "suite", "images::damage"]),
+    ("checkpoint", &["--test", "suite", "log::another_program"]),
+    ("checkpoint", &["--test", "suite", "soundness::a_table"]),
+    (
+        "nv-device",
+        &["--test", "suite", "--", "hostile::", "golden::"],
+    ),
     (
         "nv-mirror",
         &[
             "--test",
-            "basic",
+            "suite",
             "--",
-            "a_pool",
-            "another_owner",
-            "an_open",
+            "basic::a_pool",
+            "basic::another_owner",
+            "basic::an_open",
         ],
     ),
-    ("powerfail", &["--test", "mapped", "two_"]),
-    ("spi-fram", &["--lib", "--test", "bus", "--test", "parts"]),
-    ("i2c-fram", &["--lib", "--test", "bus", "--test", "parts"]),
+    ("powerfail", &["--test", "suite", "mapped::two_"]),
+    (
+        "spi-fram",
+        &[
+            "--test",
+            "suite",
+            "--",
+            "bus::",
+            "parts::",
+            "--skip",
+            "shared_bus",
+        ],
+    ),
+    ("i2c-fram", &["--test", "suite", "--", "bus::", "parts::"]),
 ];
-/// Runs of CI that between them take all suites.
-const TURNS: usize = 5;
-
 /// The aliasing models: Stacked Borrows, Tree Borrows.
 const MODELS: [&str; 2] = [
     "-Zmiri-disable-isolation",
     "-Zmiri-disable-isolation -Zmiri-tree-borrows",
 ];
 
-/// The tests that ran under each aliasing model. With `--long` each suite runs under both. In CI it
-/// runs under one of them, and in another run under the other one: half of the suites under each,
-/// at the same time. The time at which the run begins decides that, and which suites run.
-pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    if ctx.nightly.is_none() || !has_miri("nightly") {
-        let how = "needs a nightly with Miri: rustup toolchain install nightly -c miri,rust-src";
-        return Ok(Outcome::Skipped(how.into()));
-    }
-    let command = |package: &str, args: &[&str], flags: &str| {
-        let mut c = cargo_nightly();
-        c.current_dir(&ctx.project.root)
-            .args(["miri", "test", "-p", package])
-            .env("MIRIFLAGS", flags)
-            // Otherwise insta asks cargo, and Miri starts no program.
-            .env("INSTA_WORKSPACE_ROOT", &ctx.project.root)
-            .env("PROPTEST_CASES", "1");
-        // The tests of the kit itself are about what whole campaigns find, in programs of a few
-        // stores.
-        if !(ctx.long && package == "powerfail") {
-            c.env("POWERFAIL_THIN", "1");
-        }
-        c.args(args);
-        c
-    };
-    let mut tests = [0, 0];
-    let run = std::time::UNIX_EPOCH.elapsed()?.as_secs() as usize;
+/// The suites, by name.
+///
+/// **Errors**: none.
+pub fn miri_suites(ctx: &Ctx) -> Result<Vec<String>> {
+    let name = |(package, args): &Suite| format!("{package} {}", args.join(" "));
+    Ok(suites(ctx.all).iter().map(name).collect())
+}
+
+/// Those of CI; or of each crate all tests.
+fn suites(all: bool) -> Vec<Suite> {
     let mut suites = UNDER_MIRI.to_vec();
-    if ctx.long {
+    if all {
         suites.dedup_by_key(|(package, _)| *package);
         // What is marked as ignored there stays so: it starts processes, or takes hours.
         // The heap behind a bus fails at each byte, in code of other crates: hours.
@@ -119,19 +138,37 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             *args = &["--lib", "--tests"];
         }
     }
-    let mine = |i: usize| match ctx.long {
-        true => ctx.shard.is_none_or(|s| s.takes(i)),
-        false => i % TURNS == run % TURNS,
+    suites
+}
+
+/// The tests that ran under each aliasing model. Each suite of the run's part runs under both, at
+/// the same time.
+pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    if ctx.nightly.is_none() || !has_miri("nightly") {
+        let how = "needs a nightly with Miri: rustup toolchain install nightly -c miri,rust-src";
+        return Ok(Outcome::Skipped(how.into()));
+    }
+    let command = |(package, args): &Suite, flags: &str| {
+        let mut c = cargo_nightly();
+        c.current_dir(&ctx.project.root)
+            .args(["miri", "test", "-p", package])
+            .env("MIRIFLAGS", flags)
+            // Otherwise insta asks cargo, and Miri starts no program.
+            .env("INSTA_WORKSPACE_ROOT", &ctx.project.root)
+            .env("PROPTEST_CASES", "1");
+        seeded(&mut c, ctx.seed("miri"));
+        // The tests of the kit itself are about what whole campaigns find, in programs of a few
+        // stores.
+        if !(ctx.all && *package == "powerfail") {
+            c.env("POWERFAIL_THIN", "1");
+        }
+        c.args(*args);
+        c
     };
-    let suites = suites.into_iter().enumerate();
-    let suites: Vec<_> = suites.filter_map(|(i, s)| mine(i).then_some(s)).collect();
-    let under = |model: usize| -> Vec<Command> {
-        let its = |i: &usize| ctx.long || (i + run / TURNS) % 2 == model;
-        let all = suites.iter().enumerate().filter(|(i, _)| its(i));
-        all.map(|(_, (package, args))| command(package, args, MODELS[model]))
-            .collect()
-    };
-    let said = s.run_lists(vec![under(0), under(1)])?;
+    let mine = ctx.mine("miri", suites(ctx.all));
+    let under = |flags: &str| mine.iter().map(|suite| command(suite, flags)).collect();
+    let said = s.run_lists(MODELS.map(under).into())?;
+    let mut tests = [0, 0];
     for (n, said) in tests.iter_mut().zip(&said) {
         for (said, what) in said {
             let ran = passed(said);
@@ -139,21 +176,33 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             *n += ran;
         }
     }
-    let each = match ctx.long {
-        true => "each suite under both of them".to_owned(),
-        false => format!(
-            "each suite under one of them; part {} of {TURNS}",
-            run % TURNS + 1
-        ),
-    };
     Ok(format!(
-        "Stacked Borrows {} tests, Tree Borrows {}; {each}",
-        tests[0], tests[1]
+        "{} suites; Stacked Borrows {} tests, Tree Borrows {}",
+        mine.len(),
+        tests[0],
+        tests[1]
     )
     .into())
 }
 
-/// Each target for 6 seconds from seeds that are made anew, and how many inputs were run.
+/// Inputs that each target runs: in a part of CI, and with `--all`.
+const INPUTS: [u64; 2] = [4_000, 400_000];
+/// A target that needs so many seconds for one input hangs.
+const HANGS: u32 = 600;
+
+/// The fuzz targets, by name.
+///
+/// **Errors**: the manifest of fuzz/ cannot be read.
+pub fn fuzz_targets(ctx: &Ctx) -> Result<Vec<String>> {
+    let manifest = std::fs::read_to_string(ctx.project.root.join("fuzz/Cargo.toml"))?;
+    let manifest: toml::Table = manifest.parse()?;
+    let bins = manifest.get("bin").and_then(|b| b.as_array());
+    let bins = bins.context("fuzz/Cargo.toml has no target")?;
+    let name = |bin: &toml::Value| Some(bin.get("name")?.as_str()?.to_owned());
+    Ok(bins.iter().filter_map(name).collect())
+}
+
+/// Each target of the run's part on so many inputs, from seeds that the target itself makes.
 pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     if ctx.nightly.is_none() || !has_program("cargo-fuzz") {
         let how =
@@ -161,30 +210,29 @@ pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         return Ok(Outcome::Skipped(how.into()));
     }
     let dir = ctx.project.root.join("fuzz");
-    if !dir.join("Cargo.toml").is_file() {
-        return Ok(Outcome::Skipped("there is no fuzz/".into()));
-    }
     let target_dir = ctx.project.target.join("fuzz");
     let fuzz = |args: &[&str]| -> Command {
         let mut c = cargo_nightly();
         c.current_dir(&dir).arg("fuzz").args(args);
         c
     };
-    let mut c = fuzz(&["build", "--target-dir"]);
-    c.arg(&target_dir);
-    s.run(c)?;
-    let seconds = if ctx.long { 600 } else { 6 };
-    let listed = s.run(fuzz(&["list"]))?;
-    let mut report = Vec::new();
-    let mine = |(i, name)| ctx.shard.is_none_or(|s| s.takes(i)).then_some(name);
-    let names: Vec<_> = (listed.split_whitespace().enumerate())
-        .filter_map(mine)
-        .collect();
+    let mine = ctx.mine("fuzz", fuzz_targets(ctx)?);
+    ensure!(!mine.is_empty(), "no fuzz target");
+    let inputs = INPUTS[usize::from(ctx.all)];
+    let mut built = Vec::new();
+    for name in &mine {
+        let mut c = fuzz(&["build", "--target-dir"]);
+        c.arg(&target_dir).arg(name);
+        built.push(c);
+    }
+    s.run_lists(vec![built])?;
     // Two at a time: each has a thread.
-    for names in names.chunks(2) {
+    for names in mine.chunks(2) {
         let mut runs = Vec::new();
         for name in names {
             let corpus = target_dir.join("corpus").join(name);
+            // What an earlier run has found would make this run another one.
+            let _ = std::fs::remove_dir_all(&corpus);
             std::fs::create_dir_all(&corpus)?;
             let mut c = fuzz(&["run", "--target-dir"]);
             // The target writes its seeds there before the fuzzer looks.
@@ -192,12 +240,15 @@ pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             // What failed and the input are lost in a long report.
             c.env("RUST_BACKTRACE", "0");
             c.arg(&target_dir).arg(name).arg(&corpus);
+            // The fuzzer takes a seed of 32 bits, and 0 for a clock.
+            let seed = ctx.seed(name) as u32 | 1;
             c.arg("--").args([
-                &format!("-max_total_time={seconds}"),
+                &format!("-runs={inputs}"),
+                &format!("-seed={seed}"),
                 "-print_final_stats=1",
                 "-max_len=2200",
                 "-rss_limit_mb=4096",
-                "-timeout=10",
+                &format!("-timeout={HANGS}"),
             ]);
             runs.push(c);
         }
@@ -205,16 +256,12 @@ pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         for (name, said) in names.iter().zip(said) {
             let runs = executions(&said)
                 .with_context(|| format!("{name}: no count of executions in what it printed"))?;
-            if runs < 1000 {
-                bail!("{name}: only {runs} executions in {seconds} s");
+            if runs < inputs {
+                bail!("{name}: {runs} inputs, {inputs} are required");
             }
-            report.push(format!("{name} {runs}"));
         }
     }
-    if report.is_empty() && ctx.shard.is_none() {
-        bail!("fuzz/ has no target");
-    }
-    Ok(format!("{seconds} s each; executions: {}", report.join(", ")).into())
+    Ok(format!("{inputs} inputs each: {}", mine.join(", ")).into())
 }
 
 /// How many inputs a fuzzer says that it has run.

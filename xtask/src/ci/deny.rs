@@ -2,9 +2,9 @@
 //! of the repository.
 
 use super::Ctx;
+use crate::install::unoptimised;
 use crate::project::has_program;
 use crate::run::{Outcome, Step, cargo, show};
-use crate::test::unoptimised;
 use anyhow::{Result, ensure};
 use std::process::Command;
 

@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The tools that only `--long` needs, and their versions.
+/// The tools that only `choices` needs, and their versions.
 pub const TOOLS: [(&str, &str); 2] = [("cargo-hack", "0.6.46"), ("cargo-machete", "0.9.2")];
 
 /// The older compilers that published crates promise to build with. The crates that promise the
@@ -84,7 +84,7 @@ fn check_with(ctx: &Ctx, s: &Step, oldest: &str) -> Result<usize> {
 }
 
 /// Makes the packages, builds each from its package alone, and stops before the upload.
-pub fn publish(ctx: &Ctx, s: &Step) -> Result<String> {
+pub fn publish(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let built = ctx.project.target.join("publish");
     forget(&ctx.project, &built)?;
     let args = ["publish", "--workspace", "--dry-run", "--allow-dirty"];
@@ -103,7 +103,7 @@ pub fn publish(ctx: &Ctx, s: &Step) -> Result<String> {
         }
         verified += 1;
     }
-    Ok(format!("{verified} packages"))
+    Ok(format!("{verified} packages").into())
 }
 
 /// Removes what an earlier dry run has built and unpacked: cargo takes a package of the same number

@@ -19,7 +19,7 @@ const MODES: [(&str, &str); 5] = [
 ];
 
 pub fn run(project: &Project, args: &[std::ffi::OsString]) -> Result<()> {
-    crate::test::install_rig()?;
+    crate::install::install_rig()?;
     let step = Step::alone(project.target.join("xtask/demo.log"), "demo");
     let mut c = command(project, &step)?;
     drop(step);

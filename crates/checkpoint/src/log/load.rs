@@ -189,6 +189,11 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         Ok(true)
     }
 
+    // INVARIANT "Log: checked before it is memory": nothing is written to memory before each cell
+    // was checked. A manifest has a checksum of its own, because a cell's check does not cover the
+    // cell's number: a flipped bit there would bring its bytes back elsewhere.
+    // Noticed by: `every_flipped_bit_is_found_or_harmless` and `.._of_a_manifest_..` in
+    // tests/suite/log/damage.rs; planted `log-check-unread`, `log-manifest-unchecked`.
     /// Finds the newest valid record of this program and memory, with a number below `below`. With
     /// `apply`, checks its checkpoint and restores it.
     fn find_checkpoint(

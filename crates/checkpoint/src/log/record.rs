@@ -12,7 +12,12 @@
 //!
 //! The record is valid when the CRC matches. It is written last, in one write or after a flush.
 //!
-//! Anchors hold the records; docs/DESIGN.md explains the choice.
+//! Anchors hold the records, a few erase units of their own. A plain record needs no marker,
+//! because every boot after it copies it. Rejected were:
+//! - markers without copies, in a unit that is erased before the records they cover: the marker
+//!   itself may be unstable, and its copies meet the same limit with one more erase at each boot;
+//! - higher record numbers instead of erasing: a chain of cut records has no highest number;
+//! - records among the cells: one erase less at a boot, but each cut occupies a unit of cells.
 //!
 //! ```text
 //!  flash:  anchor 0        anchor 1        anchor 2        anchor 3
@@ -32,9 +37,19 @@
 //!    then is anything else written.
 //!
 //! Why this is safe: on flash a record whose write was cut may be readable at one boot and not at
-//! the next. After step 3 every boot finds the stable copy, so no boot goes back behind the state
-//! that this boot continued from. The anchor of the newest stable record is never erased while
-//! another one can be.
+//! the next. After step 3 every boot finds the stable copy, so no boot goes back to a state older
+//! than the one that this boot continued from. The anchor of the newest stable record is never
+//! erased while another one can be.
+//!
+//! Cuts can exhaust the anchors: a copy that was cut, but reads as whole at the next boot, occupies
+//! one. When all are occupied, a boot erases the second oldest, and an older state could come back.
+//! That takes a row of boots, one fewer than there are anchors. Each of them is cut within the
+//! record or the marker of its copy, each copy is read as whole by the next boot, and in the end
+//! none can be read. No log of bounded size avoids such a limit. Take a word on which the state
+//! depends that the program continued from. A boot that reads it right does not know whether it is
+//! stable, and may not continue. It may not write to it either: the word may be the only stable
+//! one. So it writes elsewhere, and at some moment one word there decides. If that one is cut, and
+//! both read right, the next boot has one more word that it must not touch.
 
 use super::format::{ANCHORS, LARGEST, RecordShape};
 use crate::format::{is_written, zero};
@@ -330,6 +345,11 @@ impl Records {
         self.start + u32::from(anchor) * s.anchor + slot * s.record
     }
 
+    // INVARIANT "Log: one record": head and places of a state are of one record: both reads of it
+    // give the same checksum. No cut makes two records at one position, but a bus that misreads an
+    // address does: the head of one with the places of another would be a mixture.
+    // Noticed by: `a_record_that_reads_as_another_one` in tests/suite/log/damage.rs; planted
+    // `log-other-record`.
     /// Reads the newest record again. Returns whether it reads the same.
     pub(super) fn reread<D: Medium>(
         &mut self,
@@ -410,6 +430,10 @@ impl Records {
         Ok(())
     }
 
+    // INVARIANT "Log: the base stays": no anchor with a record number from the record's base on is
+    // erased, as long as there is another one: it may hold the only stable record. The base is a
+    // record that was read with its commit marker. `write_record` sets it.
+    // Noticed by: planted `log-base-erased`, `log-base-unsure`.
     /// Chooses the anchor for the next record, never the current one:
     /// 1. an anchor that this boot has erased;
     /// 2. among anchors whose records are all older than `base`, the one with the oldest;
@@ -445,6 +469,18 @@ impl Records {
         }
     }
 
+    // INVARIANT "Log: own record first": on unstable media, this boot first needs a record of its
+    // own, or one with a commit marker. Before that it erases and writes no cell and touches no
+    // memory. So every record that becomes readable later has a lower number, and no cell of an
+    // older state must be kept.
+    // Noticed by: planted `log-unsure-used`, `log-copy-without-mark`, `log-appends-after-cut`.
+
+    // INVARIANT "Log: the highest number": a record that cannot be read now and may be read later
+    // has a lower number than this boot's records. A record that was cut may have any number, so
+    // anchors without a readable record are erased first. Behind the last record of an anchor may
+    // be one that was cut, so a boot adds two to the number. Numbers wrap.
+    // Noticed by: `a_record_that_is_read_late_has_a_lower_number` in tests/suite/histories.rs;
+    // planted `log-number-by-one`, `log-same-number`, `log-number-does-not-wrap`.
     /// Writes this boot's record before anything else is written. After it, no later boot continues
     /// from an older record, nor from one that is unreadable now. Returns `false` if the newest
     /// record now reads differently.
@@ -494,6 +530,10 @@ impl Records {
         Ok(true)
     }
 
+    // INVARIANT "Log: whole before it counts": where stores persist in any order, a record's
+    // checksum is written alone, after all bytes that it covers have persisted. Otherwise it might
+    // match what another attempt left.
+    // Noticed by: planted `log-not-flushed`.
     /// Writes the next record, whose places are in `buf` already, and returns its checksum. It
     /// becomes the newest record.
     #[inline(never)]

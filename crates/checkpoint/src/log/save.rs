@@ -45,6 +45,9 @@ const fn compare_step(read_size: u32) -> u32 {
     }
 }
 
+// INVARIANT "Log: nothing in place": no cell of the checkpoint that counts is erased or written
+// before the next one counts. `FREE`, and `recount`, which alone sets it.
+// Noticed by: tests/suite/crash/log.rs, two cuts deep; planted `log-freed-too-early`.
 /// A unit that may be erased: nothing in it is needed. Other values: with erases, the number of
 /// needed cells in the unit; without, a bit for each of its eight cells that is needed.
 const FREE: u8 = u8::MAX;
@@ -259,6 +262,12 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         Ok(same)
     }
 
+    // INVARIANT "Log: room for everything": after a checkpoint there is room for another one of all
+    // bytes in use: the units in use leave at least that much of the log free. The live cells of
+    // old units are at most what a checkpoint of everything would have taken.
+    // Noticed by: tests/suite/log/room.rs, where any program has exactly the room that `bytes`
+    // says; `log_a_life` in tests/suite/crash/log.rs: 4,000 boots that are cut; planted
+    // `log-not-collected`.
     /// Empties the units with the fewest needed cells, until so few units are in use that a
     /// checkpoint of everything has space. Returns whether all places must be written anew, because
     /// a manifest was in one of these units.

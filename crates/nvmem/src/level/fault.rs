@@ -4,7 +4,7 @@
 #[derive(Debug)]
 pub(crate) enum Fault<E> {
     Medium(E),
-    /// Another version of the format, or another geometry: what it is, the log knows.
+    /// Another version of the format, or another geometry: the field `other` of the log holds it.
     Other,
     Foreign,
     Damaged,

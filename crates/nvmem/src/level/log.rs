@@ -19,8 +19,8 @@ const PIECE: usize = 256;
 #[derive(Debug)]
 pub struct Log<'b, D, const PAGE: usize> {
     pub medium: D,
-    /// How many blocks the flash has, and pages the capacity: what [`Geometry`] takes from the size
-    /// of the flash.
+    /// The number of blocks of the flash, and of pages of the capacity: what [`Geometry`] derives
+    /// from the size of the flash.
     pub blocks: u32,
     pub pages: u32,
     pub table: Table<'b>,
@@ -37,7 +37,8 @@ pub struct Log<'b, D, const PAGE: usize> {
     pub oldest: u16,
     /// Number of blocks from `tail` to `newest`.
     pub used: u16,
-    /// The highest sequence number seen on the flash.
+    /// The highest sequence number seen on the flash, whether its block counts or not. The next
+    /// block continues from it.
     pub sequence: u32,
     /// A block outside the log that must not be erased, or `NONE`.
     pub must_not_erase: u16,
@@ -548,7 +549,7 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
         })
     }
 
-    /// Goes on in the newest block, which an earlier boot started: kills the slots `tail`, and
+    /// Continues the newest block, which an earlier boot started: kills the slots `tail`, and
     /// copies the page to the slot after them. Returns whether the page was intact.
     pub fn append_after(
         &mut self,

@@ -14,8 +14,8 @@
 //!
 //! # Dead slots
 //!
-//! Where words may be overwritten, a boot goes on in the newest block, instead of an erase. It
-//! [kills](crate::marker::kill) the first word of each slot that may be unstable:
+//! Where words may be overwritten, a boot continues in the newest block, instead of erasing
+//! another. It [kills](crate::marker::kill) the first word of each slot that may be unstable:
 //!
 //! ```text
 //! slot    | 0 ... | i: in doubt | i + 1: reads as erased |  i + 2   | i + 3 ...
@@ -37,9 +37,15 @@
 //! - A slot that was appended to a block says that the confirmation of the block is complete.
 //!   Without one, the confirmation may be unstable, and the boot starts a block.
 //! - A block that continues this one, and whose commit marker a boot began, may count at a later
-//!   boot. It says where this block ends, so this boot starts a block, too.
+//!   boot. It says where this block ends, so this boot starts a block, too. `begun_block` accepts
+//!   only a block that names the newest committed one, so an unstable block that was given up
+//!   cannot come back.
 //! - The commit marker of a block is killed before the block is erased. So what a cut erase leaves
 //!   never counts, and never hides such a block.
+//!
+//! The price is one slot per boot. A begin word in each slot, as a record has, would save it, but
+//! cost its bytes and one more program in every write. A confirmation in each slot would save the
+//! copy of each boot, but cost two words in every slot.
 
 use super::Medium;
 use super::log::{BlockStart, Log};
@@ -82,7 +88,9 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
     pub fn open(&mut self) -> output!(Result<(), D::Error>) {
         steps!({
             // A carried page that proves torn while it is copied was never complete, and no program
-            // has acted on it. Then scan again without the block or the page.
+            // has acted on it. Then scan again without the block or the page, for the rest of this
+            // boot. No search reaches such histories: tests/suite/level_doubt.rs tests them step by
+            // step.
             let mut distrusted = NONE;
             let mut drop_carry = false;
             // Where slots are killed, each round kills one.

@@ -68,7 +68,7 @@ impl Sizes {
     pub(crate) const fn of(c: &Contract) -> Self {
         let word = word_size(c);
         match &c.erase {
-            // Two banks do not suffice where torn words are unstable: see docs/DESIGN.md.
+            // Two banks do not suffice where torn words are unstable: see crates/nvmem/DESIGN.md.
             Some(e) => Sizes {
                 word,
                 mark: marker_size(c),

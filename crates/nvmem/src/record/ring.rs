@@ -15,6 +15,12 @@ use crate::record::format::{
 };
 use core::ops::Range;
 
+// INVARIANT "A blank bank is in doubt": a new slot of a record counts only when no other bank can
+// hold an older or newer one. A bank that reads as blank or torn is the bank that is written, or it
+// is erased first.
+// Noticed by: tests/suite/record_chains.rs; planted `record-blank-bank-trusted`,
+// `record-unreadable-not-erased`.
+
 /// The slots of a record on a medium.
 #[derive(Debug)]
 pub struct Ring<D> {
@@ -109,7 +115,9 @@ impl<D: Medium> Ring<D> {
                     let before = self.bank_at(bank) + (slot - 1) * stride;
                     let skip = self.settled || planted!("nvmem/record-torn-slot-not-killed");
                     if D::CONTRACT.overwrites() && !skip {
-                        // The next boots must all find the slot before this one begun.
+                        // The next boots must all find the slot before this one begun. To kill that
+                        // slot by its marker would waste a slot per boot, and leave the next one in
+                        // the same doubt.
                         wait!(kill(&mut self.medium, before))?;
                     }
                     (bank, slot)
@@ -422,7 +430,8 @@ impl<D: Medium> Ring<D> {
     }
 
     /// Continues after the newest record. Returns whether it is in doubt: a later boot could reach
-    /// another result, unless this boot writes the value again first.
+    /// another result, unless this boot writes the value again first. To skip sequence numbers
+    /// instead proves nothing: a bank that reads as blank may hold any number.
     pub fn resume(&mut self, at: &Newest) -> bool {
         let tail = at.last - at.slot;
         let (mine, slots) = (self.is_mine(&at.header), self.slots(self.len));
@@ -468,8 +477,10 @@ impl<D: Medium> Ring<D> {
         next
     }
 
-    /// Writes the format marker at the end of the range. Foreign data that begins at the start of
-    /// the range stays recognisable.
+    /// Writes the format marker at the end of the range. An erase that was cut may leave any bytes,
+    /// also where nothing needed erasing. So one place must be allowed to hold any bytes while the
+    /// rest is blank, and the end is least likely to be somebody's data. Foreign data that begins
+    /// at the start of the range stays recognisable.
     pub fn write_format_marker(&mut self) -> output!(Result<(), D::Error>) {
         steps!({
             let (from, to) = (self.format_marker(), self.end());

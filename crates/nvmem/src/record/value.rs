@@ -103,8 +103,8 @@ impl<T: Plain, D: Medium> Record<T, D> {
     /// [`Record::open`] formats a blank range by itself, but no other. Use this for a range that
     /// `open` refuses as [`RecordError::Foreign`] or [`RecordError::Damaged`], if nothing in it is
     /// worth keeping, or to reset a device to factory settings. Three power cuts within the very
-    /// first format on flash can also leave a range that `open` refuses as foreign; docs/DESIGN.md
-    /// describes how.
+    /// first format on flash can also leave a range that `open` refuses as foreign;
+    /// docs/failure-model/nvmem.md describes how.
     ///
     /// **Power loss**: the previous value, a range that `open` refuses or finds blank, or
     /// `initial`; never an older value. If a cut prevented it from returning, call it again.

@@ -12,6 +12,11 @@ pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"RLM1");
 pub(super) const FORMATTING: u16 = 1;
 pub(super) const READY: u16 = 2;
 
+// INVARIANT "A copy is 16 words": a superblock's copy is 16 initialised, aligned words, and only
+// these words decide whether it is valid. `Image` keeps it; a region shorter than both copies is
+// refused before.
+// Noticed by: `a_short_region_is_foreign_and_untouched` in tests/suite/superblock.rs; Miri.
+
 /// The words of a copy, each in the medium's byte order.
 pub(super) type Image = [u32; WORDS];
 

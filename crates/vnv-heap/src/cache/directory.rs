@@ -16,6 +16,9 @@ const CHAIN: usize = 5;
 const LONG_CHAIN: usize = 4;
 
 impl<P: PolicyRules> Cache<P> {
+    // INVARIANT "Heads are written": the heads of all buckets lie above the frames, and each was
+    // written when its bucket was added: `limit`, `grow`, `shrink_for`.
+    // Noticed by: planted `directory-grows-into-blocks`; tests/suite/soundness.rs under Miri.
     /// Units below the directory.
     pub(super) fn limit(&self) -> usize {
         self.limit_of(self.heads())
@@ -129,6 +132,9 @@ impl<P: PolicyRules> Cache<P> {
         }
     }
 
+    // INVARIANT "One chain": each frame in use is in exactly one chain of the directory, the one of
+    // its object number: `link`, `relink`, `unlink`.
+    // Noticed by: the model test in cache/tests.rs.
     /// Writes a frame header for this object and enters it into the directory.
     pub(super) fn link(&mut self, at: Frame, id: u16, len: usize) {
         let h = self.policy.fresh();

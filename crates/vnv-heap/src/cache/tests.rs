@@ -244,7 +244,7 @@ fn run<P: PolicyRules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
             },
             Op::Restore => {
                 let pinned: Vec<_> = pinned(&c);
-                // What was lost is anything.
+                // Content that was lost may have any value.
                 model.retain(|_, o| o.pins > 0);
                 c.clear();
                 for &(place, id, len, pins) in &pinned {

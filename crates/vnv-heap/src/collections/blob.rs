@@ -15,6 +15,9 @@ use nvmem::{Invalid, Medium, Persist};
 
 /// Owns a byte string: a handle of 4 bytes. Its length is fixed: [`Blob::replace`] makes another
 /// blob.
+///
+/// For a value of `serde` whose length varies: it holds the bytes from `postcard::to_slice`, and
+/// `blob.with(heap, |bytes| postcard::from_bytes(bytes))` reads them.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Blob<'h, B = ()> {

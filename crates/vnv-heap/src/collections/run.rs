@@ -3,6 +3,9 @@
 //! ```text
 //!  Run: base, count     objects base, base+1, ... of one type, under one handle
 //! ```
+//!
+//! A chunk of a collection is an object. So paging in, changes, checks and copies by chunk need no
+//! concept of their own.
 
 use crate::brand::Tag;
 use crate::error::Error;
@@ -48,6 +51,8 @@ pub(super) unsafe fn any(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid>
 }
 
 impl<T: Persist, B> Run<'_, T, B> {
+    // INVARIANT "A run is all of it": a collection's handle shows each of its objects to the walk.
+    // Noticed by: tests/suite/collections.rs; planted `run-shows-one`.
     /// Checks the bytes of a run, and shows its handles: to a `T`, or, where not `live`, to bytes
     /// without meaning.
     ///

@@ -274,6 +274,9 @@ impl<'h, T: Plain + Marked<B>, const PER: usize, B> Vector<'h, T, PER, B> {
     }
 }
 
+// INVARIANT "A place is zero or a value": each place of a vector's chunk is all zero, or holds a
+// value with its padding cleared: `Places`.
+// Noticed by: `an_empty_place_has_no_element` in this file; planted `popped-is-kept`.
 /// All bytes are initialised. A place is all zero, and then owns nothing; or it holds a `T` with
 /// its padding cleared.
 #[repr(transparent)]

@@ -1,7 +1,7 @@
 //! Bytes written under each policy, on the heap's own cache: key-value updates, and a queue that
 //! does not fit.
 //!
-//! The bounds hold for means over the seeds, as in docs/EVALUATION.md.
+//! The bounds hold for means over the seeds, as in lab/EVALUATION.md.
 
 extern crate std;
 
@@ -74,7 +74,7 @@ fn kv<P: PolicyRules>(pattern: Pattern, fraction: u32, seeds: u64) -> f64 {
             let s = c.lookup(key as u16 + 1).expect("all is resident");
             let more = PIN_RECORD + if c.is_dirty(s) { 0 } else { c.weight(s) };
             while c.persist_bytes() + more > limit {
-                // The one that is updated is held by its guard.
+                // A guard holds the value that is updated.
                 c.set_in_transfer(s, true);
                 let v = c.victim(true).expect("something is dirty");
                 c.set_in_transfer(s, false);
@@ -102,7 +102,7 @@ fn fifo<P: PolicyRules>(length: u32) -> f64 {
             written = 0;
         }
         let id = (step % length) as u16 + 1;
-        // It is read, if it is not the first time round, then overwritten by what is new.
+        // From the second round on the old element is read; then the new one overwrites it.
         let s = match c.lookup(id) {
             Some(s) => s,
             None => {

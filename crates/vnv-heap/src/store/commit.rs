@@ -23,6 +23,9 @@
 //! what the medium holds; `finish_commit` repeats them at open if the applied word is late. It
 //! decides each entry by the record and the applied word only, so it may be cut and repeated. Units
 //! are marked free only after the entry no longer needs them.
+//!
+//! The chain exists because the table may be long and a commit small. It needs no check after a
+//! cut: open goes through the table and does not use the chain.
 
 use super::image::{APPLIED, Entries, Entry, RECORD_STRIDE, RECORDS, TOMBSTONE, units_of};
 use super::{FREED, MAX_LEN, MarkUnits, SCAN, Store, UNFINISHED};
@@ -170,6 +173,8 @@ impl Commit {
 
 impl<S: Medium, P: Promise> Store<S, P> {
     /// Reads the newest valid record and continues from it. Returns its state, 0 if there is none.
+    /// Its number of pins is not compared with what fits: the checksum covers it, and a cold open
+    /// reads no pin.
     pub(super) fn find_record(&mut self) -> Result<Word, Fail> {
         let mut state = 0;
         let mut broken = None;
@@ -243,6 +248,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
+    // INVARIANT "Saved before the record": everything that a record commits is on the medium before
+    // the record: the flush here.
+    // Noticed by: store/tests/crash.rs; planted `no-flush-before-record`.
     /// Writes the next record: after everything that was written before, and before everything that
     /// follows.
     #[inline(never)]
@@ -319,6 +327,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(u32::from_le_bytes(b))
     }
 
+    // INVARIANT "Applied means applied": *applied* has the record's sequence number only when the
+    // table is complete.
+    // Noticed by: store/tests/crash.rs; planted `no-flush-before-applied`, `late-commit-forgotten`.
     /// Writes the applied word: the table shows the last commit completely.
     pub(super) fn put_applied(&mut self) -> Result<(), Fail> {
         if !planted!("vnv-heap/no-flush-before-applied") {
@@ -334,8 +345,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// **Power loss**: before the record is complete, the heap is as of the previous commit; after
     /// it, as of this one. **Cost**: 16 bytes; for each object that was written since the last
     /// commit 2 bytes and a bit for each 8 bytes. **Errors**: those of the medium. Nothing else may
-    /// change then until another commit has finished: a new [`Commit`] continues where this one
-    /// stopped.
+    /// change then until another commit has finished: the record may be on the medium, so a change
+    /// might belong to it. A new [`Commit`] continues where this one stopped. It leaves each block
+    /// that it cannot prove free to the next open.
     pub(crate) fn commit(&mut self, c: &mut Commit) -> Result<(), Fail> {
         if let Some(at) = c.free.iter().position(Option::is_some) {
             if let Some(mark) = &mut c.free[at] {
@@ -425,6 +437,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
+    // INVARIANT "Freed is not proved by rot": a block is freed only if its header names its object.
+    // Noticed by: a bus that fails at each call, in store/tests/hostile.rs.
     /// The units of an object's former block, if its header proves the object and this length.
     /// Without proof they stay marked until the next open.
     fn former_units(
@@ -528,7 +542,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Whether the unit named by an unsettled entry can be the object's own block. A freed block
-    /// still holds a valid header; but then all its units are free in an intact bitmap.
+    /// still holds a valid header, and an entry with one flipped bit may lead to it; but then all
+    /// its units are free in an intact bitmap. (Clearing the header instead would cost a write for
+    /// each object of a commit, a fifteenth of it.) Unsettled entries are few.
     fn is_own_block(&mut self, id: u16, unit: u16) -> Result<bool, Fail> {
         match self.image.locate_in(id, unit) {
             Ok(place) => {

@@ -41,10 +41,20 @@
 //! that cannot be found may be cleared. What hides them stays on the medium, and a clear unit hides
 //! no other block: so an open that was cut here is followed by one that notices the same, and sets
 //! them again before anything is allocated. While damage is known, no entry and no unit is freed.
-//! A damaged object can still be written and given up by its owner, whom nothing but its header
-//! confirms. So its block must not be a part of another one, which a forged image may say: neither
-//! may its header be what another object's content holds later.
-//! Only metadata is written, never a reachable block, so the sweep may be cut and repeated.
+//!
+//! The owner of a damaged object can still write it and give it up, and only the object's header
+//! confirms the owner. A forged image may put the block of such an object inside of another block,
+//! or its header where another object's content will be. Such an object is lost.
+//!
+//! Only metadata is written, never a reachable block, so the sweep may be cut and repeated. No
+//! flush follows it: its writes count for nothing after a cut, and a flush precedes the next
+//! record.
+//!
+//! Why the bitmap is rebuilt: the walk from the root is needed anyway, because an object that only
+//! a variable owned at the cut has no owner any more. So nothing is spent to keep the bitmap in
+//! step: a block is marked when it is taken, in both promises. A bitmap that changes in the commit
+//! only would need a search that knows what was taken since the last commit, and an order of writes
+//! in the commit that survives a torn entry.
 
 use super::commit::{COMMITTED, PERSISTED, RUNNING, Record};
 use super::image::{Entries, Entry, Geometry, Image, RECORDS, WORDS, units_of};
@@ -327,6 +337,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.image.flush()
     }
 
+    // INVARIANT "Nothing leaks": after an open, every allocated object is reachable.
+    // Noticed by: `audit` after every cut in tests/suite/crash/ops.rs, and after trees of any shape
+    // in tests/suite/free.rs; planted `no-sweep`, `children-kept`, `gap-unnoticed`.
     /// Rebuilds the bitmap from the reachable objects and clears the entries of the others. When
     /// damage is known (`damaged` counts objects with handles), nothing becomes free, unless this
     /// open salvages.
@@ -377,6 +390,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
+    // INVARIANT "No shared byte": after an open no two objects that can be read overlap. A damaged
+    // one shares no unit with another one, nor does its entry name a unit inside of one. No
+    // reachable number is free.
+    // Noticed by: forged images in store/tests/hostile.rs and tests/suite/hostile.rs; planted
+    // `overlap-unnoticed`, `hidden-unnoticed`, `empty-is-damaged`, `number-given-twice`,
+    // `damaged-overlaps`, `damaged-claims-more`, `named-inside`.
     /// Finds the blocks of the objects that are sought, in the order of their addresses. Counts
     /// free units. With `frees`, clears the units that belong to none of them. Without, sets all
     /// units of the blocks, and finds the damaged ones that share no unit with them.
@@ -475,6 +494,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(Word::from(id) | Word::from(units) << 16)
     }
 
+    // INVARIANT "Damage stays where it is": over any number of opens, an object reads its value if
+    // its block and entry are sound and sound objects lead to it. Objects that only damaged ones
+    // lead to are kept. Nothing is swept while damage is known, and only a length that a check or
+    // an owner vouches for frees a unit: also `free` in store.rs, and `former_units`,
+    // `judge_broken` and `finish_commit` in store/commit.rs.
+    // Noticed by: each flipped bit and pages of noise in tests/suite/damage.rs; planted
+    // `swept-while-damaged`, `claims-more`, `damaged-unclaimed`, `damaged-is-formatted`,
+    // `damaged-record-forgotten`, `applied-unchecked`, `former-block-believed`, `near-copy`,
+    // `freed-by-its-header`, `put-over-damage`, `old-encoded-length-not-checked`.
     /// When damage is known: sets the units of all blocks that are kept in the bitmap.
     #[cold]
     #[inline(never)]
@@ -579,7 +607,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             if is_used != used {
                 byte[0] ^= 1 << (bit % 8);
                 self.image.put(at, &byte)?;
-                // `find_blocks` counts; what is claimed after it is not free.
+                // `find_blocks` has counted the free units; this one is not free any more.
                 self.free_units = self.free_units.wrapping_sub(1);
             }
         }

@@ -7,19 +7,16 @@
 #![no_main]
 
 mod flash;
+mod nvm;
 mod serial;
 
 use core::fmt::Write;
-use core::ops::Range;
 use cortex_m_rt::entry;
-use flash::{Flash, PAGE};
+use flash::Flash;
 use nvmem::Record;
 use nvmem::adapter::FromNor;
 use panic_halt as _;
 use serial::Serial;
-
-/// The pages that memory.x leaves to the record.
-const PAGES: Range<u32> = 253 * PAGE..256 * PAGE;
 
 #[entry]
 fn main() -> ! {
@@ -29,8 +26,8 @@ fn main() -> ! {
     let _ = write!(serial, "\r\nboot;\r\n");
 
     let mut flash = Flash::new();
-    flash.erase_unprogrammed(PAGES);
-    match Record::open(FromNor::new(flash), PAGES, 0u32) {
+    flash.erase_unprogrammed(nvm::range());
+    match Record::open(FromNor::new(flash), nvm::range(), 0u32) {
         Ok(mut count) => loop {
             let _ = write!(serial, "count {};\r\n", count.get());
             if let Err(e) = count.set(count.get() + 1) {

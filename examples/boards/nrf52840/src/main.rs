@@ -3,10 +3,11 @@
 #![no_std]
 #![no_main]
 
-use core::ops::Range;
+mod nvm;
+
 use defmt_rtt as _;
 use embassy_executor::Spawner;
-use embassy_nrf::nvmc::{Nvmc, PAGE_SIZE};
+use embassy_nrf::nvmc::Nvmc;
 use embassy_time::{Duration, Ticker};
 use nvmem::adapter::FromNor;
 use nvmem::{Persist, Record};
@@ -20,8 +21,6 @@ struct Life {
     seconds: u32,
 }
 
-/// The pages that memory.x leaves to the record.
-const PAGES: Range<u32> = 253 * PAGE_SIZE as u32..256 * PAGE_SIZE as u32;
 /// Seconds between two updates. A page is good for 10,000 erases: three pages last for a year.
 const PERIOD: u32 = 10;
 
@@ -33,7 +32,7 @@ async fn main(_spawner: Spawner) {
         boots: 0,
         seconds: 0,
     };
-    let mut life = defmt::unwrap!(Record::open(flash, PAGES, new));
+    let mut life = defmt::unwrap!(Record::open(flash, nvm::range(), new));
 
     let Life { boots, seconds } = *life.get();
     let boots = boots + 1;

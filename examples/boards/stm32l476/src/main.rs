@@ -9,10 +9,11 @@
 #![no_std]
 #![no_main]
 
+mod nvm;
+
 use checkpoint::{Checkpointer, Error, Images, Outcome, Slots, Split};
 use core::fmt::Write;
 use core::mem::MaybeUninit;
-use core::ops::Range;
 use cortex_m::peripheral::SCB;
 use cortex_m_rt::{entry, exception};
 use embassy_stm32::flash::{Blocking, Flash};
@@ -27,8 +28,6 @@ type Store = Slots<FromNor<Flash<'static, Blocking>>, Split, 3>;
 #[unsafe(link_section = ".uninit.checkpointer")]
 static mut CHECKPOINTER: MaybeUninit<Checkpointer<Store>> = MaybeUninit::uninit();
 
-/// The flash that memory.x leaves to the checkpoints, as offsets from its start.
-const PAGES: Range<u32> = 976 * 1024..1024 * 1024;
 /// Another one for each build whose memory differs: a checkpoint of another build is refused.
 const BUILD: u64 = 1;
 const QUEENS: u32 = 14;
@@ -44,7 +43,7 @@ fn main() -> ! {
     };
     let mut serial = Serial(tx);
     let flash = FromNor::new(Flash::new_blocking(p.FLASH));
-    let images = match Images::<_, 3>::open(flash, PAGES, BUILD) {
+    let images = match Images::<_, 3>::open(flash, nvm::range(), BUILD) {
         Ok(images) => images,
         Err(e) => stop(&mut serial, e),
     };

@@ -25,7 +25,8 @@ const HALF_PAGE: usize = 128;
 const UNIT: usize = 256;
 /// The cost of its operations; comparing is as cheap as reading mapped flash.
 const COST: Cost = Cost::STM32L1.with_compare_cost(Cost::MAPPED_PJ, 80);
-/// The size of the flash in bytes.
+/// The size of this flash in bytes. The program lies in another flash, so the images may have all
+/// of this one.
 pub const CAPACITY: u32 = 64 * 1024;
 
 /// The flash for checkpoint images. The device runs one build in its life, so any build number will

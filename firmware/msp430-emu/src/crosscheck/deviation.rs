@@ -7,16 +7,17 @@ use crate::timer_a::TA0;
 use crate::watch::{Observer, Store, Width};
 use std::ops::ControlFlow;
 
-/// One known deviation of mspdebug 0.22; README.md has the evidence.
+/// One known deviation of mspdebug 0.22 from the user's guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deviation {
-    /// A word is read from an odd address as such; the bus has no bit 0.
+    /// A word is read from an odd address as such; the bus has no bit 0. (Stores are right.)
     OddLoad,
-    /// `PUSH SP` pushes the value before the decrement.
+    /// `PUSH SP` pushes the value before the decrement. The guide decrements first: after
+    /// `PUSH SP`, `POP SP` the stack pointer is two lower (SLAU367, figure 4-8).
     PushSp,
     /// `PUSH.B` clears the upper byte of the stack's word; the guide leaves it.
     PushByte,
-    /// A byte `@SP+` increments SP by 1.
+    /// A byte `@SP+` increments SP by 1; the guide: always by 2.
     PopByte,
     /// DADD of digits above 9, which the guide leaves undefined: no deviation, but nothing to
     /// compare.

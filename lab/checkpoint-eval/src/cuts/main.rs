@@ -2,12 +2,14 @@
 //! every instant that matters, and again in the boot after. Lines `key value`.
 
 // What the crate's own suite cuts.
-#[path = "../../../../crates/checkpoint/tests/support/counting.rs"]
+#[path = "../../../../crates/checkpoint/tests/suite/support/counting.rs"]
 mod counting;
-#[path = "../../../../crates/checkpoint/tests/crash/logged.rs"]
+#[path = "../../../../crates/checkpoint/tests/suite/crash/logged.rs"]
 mod logged;
+#[path = "../../../../crates/checkpoint/tests/suite/support/nor.rs"]
+mod nor;
 #[allow(dead_code)]
-#[path = "../../../../crates/checkpoint/tests/crash/support.rs"]
+#[path = "../../../../crates/checkpoint/tests/suite/crash/support.rs"]
 mod support;
 
 use checkpoint::nvmem::device::Medium;

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-#[path = "../../../../crates/checkpoint/tests/support/nor.rs"]
+#[path = "../../../../crates/checkpoint/tests/suite/support/nor.rs"]
 mod contract;
 
 /// A machine of the study: its flash, and how much RAM it has.

@@ -1,9 +1,9 @@
 //! The generated parts of lab/EVALUATION.md that are about checkpoints.
 
 use super::plots;
-use crate::Figures;
-use crate::heap::document::{Table, plot};
+use crate::heap::document::Table;
 use crate::report::shown;
+use crate::{Figures, plot};
 
 /// A part by its name. Empty when these figures are not of checkpoints.
 pub fn part(name: &str, f: &Figures) -> Option<String> {
@@ -11,10 +11,7 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
         "checkpoint-fit" => fit(f),
         "checkpoint-crossover" => crossover(f),
         "checkpoint-grids" => grids(f),
-        "checkpoint-plots" => plots::names()
-            .iter()
-            .map(|(file, title)| plot(file, title))
-            .collect(),
+        "checkpoint-plots" => plots::names().map(plot::shown).collect(),
         "checkpoint-adaptive" => adaptive(f),
         "checkpoint-real" => real(f),
         "checkpoint-cuts" => cuts(f),

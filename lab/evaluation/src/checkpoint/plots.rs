@@ -1,201 +1,65 @@
-//! The plots of the study of checkpoints.
+//! The charts of the study of checkpoints.
 
 use crate::Figures;
-use crate::draw::{self, Series};
-use anyhow::{Result, anyhow};
+use crate::draw::{self, File, Series};
+use anyhow::Result;
 
-/// A diagram: file, title, axes, grid, what is drawn, unit of the keys, the part of a unit, and the
-/// lines: key and name.
-struct Diagram {
-    file: &'static str,
-    title: &'static str,
-    axes: (&'static str, &'static str),
-    grid: &'static str,
-    unit: &'static str,
-    lines: &'static [(&'static str, &'static str)],
-}
+/// A chart of energy: file, title of the `x` axis, grid, and the modes that it shows.
+type Chart = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
 
-const CRATE_AND_PAPER: &[(&str, &str)] = &[
-    ("split", "Split"),
-    ("heap_tracker", "HeapTracker"),
-    ("split_paper", "Split, in place"),
-    ("heap_tracker_paper", "HeapTracker, 5 B"),
-];
+const SPAN: &str = "span, bytes";
+const CHUNKS: &str = "free chunks of 128 bytes between the two";
+const FRAGMENTATION: &str = "fragmentation, 0 to 1";
+const ENERGY: &str = "energy, mJ";
 
-const WITH_STACK: &[(&str, &str)] = &[
-    ("stack", "Stack"),
-    ("split", "Split"),
-    ("heap_tracker", "HeapTracker"),
-    ("adaptive", "Adaptive"),
-    ("stack_paper", "Stack, in place"),
-    ("split_paper", "Split, in place"),
-    ("heap_tracker_paper", "HeapTracker, 5 B"),
-];
+const STACK: &str = "stack";
+const SPLIT: [&str; 2] = ["split", "split_paper"];
+const TRACKER: [&str; 2] = ["heap_tracker", "heap_tracker_paper"];
+const ADAPTIVE: &str = "adaptive";
+const APART: &[&str] = &[SPLIT[0], TRACKER[0], ADAPTIVE, SPLIT[1], TRACKER[1]];
+const CONTIGUOUS: &[&str] = &[STACK, SPLIT[0], TRACKER[0], ADAPTIVE, SPLIT[1], TRACKER[1]];
+const RESTORED: &[&str] = &[STACK, SPLIT[0], TRACKER[0], SPLIT[1], TRACKER[1]];
+const CHANGED: &[&str] = &["full", "copy_if_change", ADAPTIVE, "copy_if_change_paper"];
 
-const RESTORED: &[(&str, &str)] = &[
-    ("stack", "Stack"),
-    ("split", "Split"),
-    ("heap_tracker", "HeapTracker"),
-    ("split_paper", "Split, in place"),
-    ("heap_tracker_paper", "HeapTracker, 5 B"),
-];
-
-const CHANGED: &[(&str, &str)] = &[
-    ("full", "Full"),
-    ("copy_if_change", "CopyIfChange"),
-    ("adaptive", "Adaptive"),
-    ("copy_if_change_paper", "CopyIfChange, in place"),
-];
-
-const APART: &[(&str, &str)] = &[
-    ("split", "Split"),
-    ("heap_tracker", "HeapTracker"),
-    ("adaptive", "Adaptive"),
-    ("split_paper", "Split, in place"),
-    ("heap_tracker_paper", "HeapTracker, 5 B"),
-];
-
-const COPIED: &[(&str, &str)] = &[
-    ("copy_if_change", "CopyIfChange"),
-    ("copy_if_change_paper", "CopyIfChange, in place"),
-];
-
-const fn diagram(
-    file: &'static str,
-    title: &'static str,
-    x: &'static str,
-    grid: &'static str,
-    lines: &'static [(&'static str, &'static str)],
-) -> Diagram {
-    Diagram {
-        file,
-        title,
-        axes: (x, "mJ"),
-        grid,
-        unit: "energy_uj",
-        lines,
-    }
-}
-
-const fn in_time(d: Diagram) -> Diagram {
-    Diagram {
-        axes: (d.axes.0, "ms"),
-        unit: "time_us",
-        ..d
-    }
-}
-
-const SPAN: &str = "span in bytes";
-const FRAGMENTATION: &str = "fragmentation";
-const CHUNKS: &str = "chunks of 128 B that are not allocated";
-
-const DIAGRAMS: &[Diagram] = &[
-    diagram(
-        "checkpoint-fig7-energy.svg",
-        "7 (a): a checkpoint of contiguous data, Cortex-M3",
-        SPAN,
-        "fig7",
-        WITH_STACK,
-    ),
-    in_time(diagram(
-        "checkpoint-fig7-time.svg",
-        "7 (b): the same in time",
-        SPAN,
-        "fig7",
-        WITH_STACK,
-    )),
-    diagram(
-        "checkpoint-fig8.svg",
-        "8: scattered blocks change, all of RAM is in use, Cortex-M3",
-        "blocks that change",
-        "fig8",
-        CHANGED,
-    ),
-    diagram(
-        "checkpoint-fig8-adjacent.svg",
-        "8: the same with adjacent blocks",
-        "blocks that change",
-        "fig8_adjacent",
-        CHANGED,
-    ),
-    diagram(
-        "checkpoint-fig9-energy.svg",
-        "9 (a): a restore of contiguous data, Cortex-M3",
-        SPAN,
-        "fig9",
-        RESTORED,
-    ),
-    in_time(diagram(
-        "checkpoint-fig9-time.svg",
-        "9 (b): the same in time",
-        SPAN,
-        "fig9",
-        RESTORED,
-    )),
-    diagram(
-        "checkpoint-fig10-energy.svg",
-        "10 (a): a checkpoint of two chunks, Cortex-M3",
-        CHUNKS,
-        "fig10_m3",
-        APART,
-    ),
-    diagram(
+/// In the order of the paper's figures. Times, where docs/costs.json has them, have the
+/// same shapes.
+const CHARTS: [Chart; 8] = [
+    ("checkpoint-fig7.svg", SPAN, "fig7", CONTIGUOUS),
+    ("checkpoint-fig8.svg", "blocks that change", "fig8", CHANGED),
+    ("checkpoint-fig9.svg", SPAN, "fig9", RESTORED),
+    ("checkpoint-fig10.svg", CHUNKS, "fig10_m3", APART),
+    (
         "checkpoint-fig10-restore.svg",
-        "10 (b): a restore of two chunks, Cortex-M3",
         CHUNKS,
         "fig10_m3_restore",
-        CRATE_AND_PAPER,
+        &[SPLIT[0], TRACKER[0], SPLIT[1], TRACKER[1]],
     ),
-    in_time(diagram(
-        "checkpoint-fig10-time.svg",
-        "10 (c): the same in time",
-        CHUNKS,
-        "fig10_m3_restore",
-        CRATE_AND_PAPER,
-    )),
-    diagram(
-        "checkpoint-fig11-energy.svg",
-        "11 (a): a checkpoint of two chunks, Cortex-M0",
-        CHUNKS,
-        "fig11_m0",
-        APART,
-    ),
-    diagram(
-        "checkpoint-fig11-restore.svg",
-        "11 (b): a restore of two chunks, Cortex-M0",
-        CHUNKS,
-        "fig11_m0_restore",
-        CRATE_AND_PAPER,
-    ),
-    in_time(diagram(
-        "checkpoint-fig11-time.svg",
-        "11 (c): the same in time",
-        CHUNKS,
-        "fig11_m0_restore",
-        CRATE_AND_PAPER,
-    )),
-    diagram(
-        "checkpoint-fig13-copied.svg",
-        "13 (a): fragmented data, CopyIfChange, Cortex-M3",
-        SPAN,
-        "fig13_m3",
-        COPIED,
-    ),
-    diagram(
-        "checkpoint-fig13-m3.svg",
-        "13 (b): fragmented data, Cortex-M3",
-        SPAN,
-        "fig13_m3",
-        APART,
-    ),
-    diagram(
-        "checkpoint-fig13-m0.svg",
-        "13 (c): fragmented data, Cortex-M0",
-        SPAN,
-        "fig13_m0",
-        APART,
-    ),
+    ("checkpoint-fig11.svg", CHUNKS, "fig11_m0", APART),
+    ("checkpoint-fig13-m3.svg", SPAN, "fig13_m3", APART),
+    ("checkpoint-fig13-m0.svg", SPAN, "fig13_m0", APART),
 ];
+const LAST: &str = "checkpoint-fig14.svg";
+
+/// What the legend calls a mode.
+fn name(mode: &str) -> &str {
+    match mode {
+        "full" => "Full",
+        STACK => "Stack",
+        "split" => "Split",
+        "split_paper" => "Split, in place",
+        "heap_tracker" => "HeapTracker",
+        "heap_tracker_paper" => "HeapTracker, 5 B",
+        "copy_if_change" => "CopyIfChange",
+        "copy_if_change_paper" => "CopyIfChange, in place",
+        ADAPTIVE => "Adaptive",
+        other => other,
+    }
+}
 
 /// What the keys of a line say: `PREFIX.at_X.SUFFIX`.
 pub fn points(f: &Figures, prefix: &str, suffix: &str) -> Vec<(f64, f64)> {
@@ -212,103 +76,39 @@ pub fn points(f: &Figures, prefix: &str, suffix: &str) -> Vec<(f64, f64)> {
     all
 }
 
-fn drawn(f: &Figures, d: &Diagram) -> Vec<Series> {
-    let one = |(key, name): &(&str, &str)| {
-        let points = points(f, &format!("checkpoint.{}.{key}", d.grid), d.unit);
-        let points: Vec<_> = points.into_iter().map(|(x, y)| (x, y / 1000.0)).collect();
-        (!points.is_empty()).then(|| ((*name).to_owned(), points))
-    };
-    d.lines.iter().filter_map(one).collect()
+/// The energy of a mode, in millijoules.
+fn energy(f: &Figures, grid: &str, mode: &str) -> Series {
+    let points = points(f, &format!("checkpoint.{grid}.{mode}"), "energy_uj");
+    let millijoules = points.into_iter().map(|(x, y)| (x, y / 1000.0));
+    (name(mode).to_owned(), millijoules.collect())
 }
 
-/// File, title, names of the axes, lines.
-type Plot = (
-    &'static str,
-    &'static str,
-    (&'static str, &'static str),
-    Vec<Series>,
-);
-
-/// Figures 12 and 14: what the heap is like, and energy against fragmentation.
-fn fragmentation(f: &Figures) -> Vec<Plot> {
+/// Energy over the fragmentation of the heap at the same span.
+fn by_fragmentation(f: &Figures, mode: &str) -> Series {
     let shape = points(f, "checkpoint.fig12", "fragmentation");
-    let against = |key: &str, name: &str| {
-        let energy = points(f, &format!("checkpoint.fig13_m3.{key}"), "energy_uj");
-        let mut all: Vec<(f64, f64)> = shape
-            .iter()
-            .zip(energy)
-            .map(|(s, e)| (s.1, e.1 / 1000.0))
-            .collect();
-        all.sort_by(|a, b| a.0.total_cmp(&b.0));
-        (name.to_owned(), all)
-    };
-    let split = vec![
-        against("split", "Split"),
-        against("split_paper", "Split, in place"),
-    ];
-    let tracker = vec![
-        against("heap_tracker", "HeapTracker"),
-        against("heap_tracker_paper", "HeapTracker, 5 B"),
-    ];
-    let axes = (FRAGMENTATION, "mJ");
-    vec![
-        (
-            "checkpoint-fig12.svg",
-            "12: the heap of figures 13 and 14",
-            (SPAN, FRAGMENTATION),
-            vec![("fragmentation".to_owned(), shape.clone())],
-        ),
-        (
-            "checkpoint-fig14-split.svg",
-            "14 (a): energy by fragmentation, Split, Cortex-M3",
-            axes,
-            split,
-        ),
-        (
-            "checkpoint-fig14-tracker.svg",
-            "14 (b): energy by fragmentation, HeapTracker, Cortex-M3",
-            axes,
-            tracker,
-        ),
-    ]
+    let (name, energy) = energy(f, "fig13_m3", mode);
+    let points = shape.iter().zip(energy).map(|(s, e)| (s.1, e.1));
+    (name, points.collect())
 }
 
-/// File and title of all plots that there are, in the order of the paper's figures.
-pub fn names() -> Vec<(&'static str, &'static str)> {
-    let mut all: Vec<_> = DIAGRAMS.iter().map(|d| (d.file, d.title)).collect();
-    all.extend(fragmentation(&Figures::new()).iter().map(|d| (d.0, d.1)));
-    all.sort_by_key(|d| {
-        d.0.trim_start_matches("checkpoint-fig")
-            .split(['-', '.'])
-            .next()
-            .and_then(|n| n.parse::<u32>().ok())
-    });
-    all
+/// The names of all charts that there are.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CHARTS.iter().map(|c| c.0).chain([LAST])
 }
 
-/// File and content of every plot; none when these figures are not of checkpoints.
-pub fn all(f: &Figures) -> Result<Vec<(String, String)>> {
+/// Every chart; none when these figures are not of checkpoints.
+pub fn all(f: &Figures) -> Result<Vec<File>> {
     if !f.contains_key("checkpoint.full_paper_mj") {
         return Ok(Vec::new());
     }
-    let mut out = Vec::new();
-    let mut keep = |file: &str, title: &str, axes: (&str, &str), series: &[Series]| {
-        let diagram = draw::Diagram {
-            title,
-            axes,
-            // Several heaps are as fragmented, and a line between them says nothing.
-            joined: axes.0 != FRAGMENTATION,
-            series,
-        };
-        let svg = draw::diagrams(&[diagram]).map_err(|e| anyhow!("{file}: {e}"))?;
-        out.push((file.to_owned(), svg));
-        Ok::<_, anyhow::Error>(())
+    let one = |(file, x, grid, modes): &Chart| {
+        let series: Vec<_> = modes.iter().map(|m| energy(f, grid, m)).collect();
+        draw::lines(file, (x, ENERGY), true, &series)
     };
-    for d in DIAGRAMS {
-        keep(d.file, d.title, d.axes, &drawn(f, d))?;
-    }
-    for (file, title, axes, all) in fragmentation(f) {
-        keep(file, title, axes, &all)?;
-    }
-    Ok(out)
+    let mut all = CHARTS.iter().map(one).collect::<Result<Vec<_>>>()?;
+    let series = SPLIT.iter().chain(&TRACKER);
+    let series: Vec<_> = series.map(|m| by_fragmentation(f, m)).collect();
+    // Several heaps are as fragmented, and a line between them says nothing.
+    all.push(draw::lines(LAST, (FRAGMENTATION, ENERGY), false, &series)?);
+    Ok(all)
 }

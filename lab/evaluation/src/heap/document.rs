@@ -3,6 +3,7 @@
 
 use super::goals::{self, LIMITS, PATTERNS};
 use super::{peers, plots};
+use crate::plot::shown as plot;
 use crate::report::shown;
 use crate::{Figures, checkpoint, intermittent, mirror, programs, yields};
 use anyhow::{Context, Result, ensure};
@@ -95,10 +96,6 @@ impl<'f> Table<'f> {
     }
 }
 
-pub fn plot(file: &str, alt: &str) -> String {
-    format!("\n![{alt}](img/{file})\n")
-}
-
 fn part(name: &str, f: &Figures) -> Option<String> {
     Some(match name {
         "retrieval" => retrieval(f),
@@ -141,7 +138,7 @@ fn goals(f: &Figures) -> Result<String> {
 }
 
 /// The words of a paragraph, in lines of at most 100 columns.
-fn wrapped(text: &str) -> String {
+pub fn wrapped(text: &str) -> String {
     let mut out = String::new();
     let mut columns = 0;
     for word in text.split(' ') {
@@ -217,14 +214,7 @@ fn retrieval(f: &Figures) -> String {
         let key = |how: &str| format!("heap.field_{how}.ir");
         one.figures(what, &[key(method), key(closure)]);
     }
-    out + "\n"
-        + &t.text
-        + "\n"
-        + &one.text
-        + &plot(
-            "heap-retrieval.svg",
-            "instructions to get an object, by its size",
-        )
+    out + "\n" + &t.text + "\n" + &one.text
 }
 
 /// The head of the columns that [`modelled`] fills.
@@ -256,11 +246,7 @@ fn retrieval_time(f: &Figures) -> String {
             t.figures(&format!("{case}, {size}"), &keys);
         }
     }
-    t.text
-        + &plot(
-            "heap-retrieval-time.svg",
-            "modelled time to get an object, by its size",
-        )
+    t.text + &plot("heap-retrieval-time.svg")
 }
 
 fn fifo(f: &Figures) -> String {
@@ -296,11 +282,7 @@ fn fifo(f: &Figures) -> String {
         cells.extend(keys.iter().map(|k| t.figure(k)));
         t.row(&l.to_string(), cells);
     }
-    t.text
-        + &plot(
-            "heap-fifo.svg",
-            "bytes written by an enqueue and a dequeue, by the length of the queue",
-        )
+    t.text + &plot("heap-fifo.svg")
 }
 
 /// The queue, in time.
@@ -323,8 +305,7 @@ fn fifo_time(f: &Figures) -> String {
         keys.extend(modelled(&format!("nvm.fifo_{l}")));
         t.figures(&l.to_string(), &keys);
     }
-    let alt = "modelled time of an enqueue and a dequeue, by the length of the queue";
-    t.text + &plot("heap-fifo-time.svg", alt)
+    t.text + &plot("heap-fifo-time.svg")
 }
 
 fn persist(f: &Figures) -> String {
@@ -376,12 +357,9 @@ fn persist(f: &Figures) -> String {
         ];
         r.figures(&ram.to_string(), &keys);
     }
-    let plots = plot(
-        "heap-persist-limit.svg",
-        "energy of a persist, by the dirty limit",
-    ) + &plot("heap-persist-ram.svg", "energy of a persist, by the RAM");
+    let plot = plot("heap-persist-ram.svg");
     format!(
-        "{}\nThe dirty limit is 2,048 bytes:\n\n{}{plots}",
+        "{}\nThe dirty limit is 2,048 bytes:\n\n{}{plot}",
         t.text, r.text
     )
 }
@@ -441,13 +419,7 @@ fn kv(f: &Figures) -> String {
         }
     }
     out += &t.text;
-    out + &plot(
-        "heap-kv-bytes.svg",
-        "bytes written by an update, by the manager and the pattern",
-    ) + &plot(
-        "heap-kv-ir.svg",
-        "instructions of an update, by the manager and the pattern",
-    ) + &plot("heap-kv-metadata.svg", "bytes of metadata, by the manager")
+    out + &plot("heap-kv-bytes.svg") + &plot("heap-kv-ir.svg")
 }
 
 /// The key-value store, in time.
@@ -478,8 +450,8 @@ fn kv_time(f: &Figures) -> String {
         out += &t.text;
         out.push('\n');
     }
-    let alt = "time on the bus of an update, by the manager and the pattern";
-    out + plot("heap-kv-time.svg", alt).trim_start()
+    out.pop();
+    out
 }
 
 fn limits(f: &Figures) -> String {

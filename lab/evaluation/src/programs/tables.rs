@@ -2,10 +2,11 @@
 
 use super::paper::TABLE_3;
 use super::{MACHINE, port};
-use crate::heap::document::{Table, plot};
+use crate::draw::{self, File};
+use crate::heap::document::Table;
 use crate::report::shown;
-use crate::{Figures, draw};
-use anyhow::{Context, Result, anyhow};
+use crate::{Figures, plot};
+use anyhow::{Context, Result};
 use xtask::project::Project;
 
 /// Figure of the kernel's rollback, and what the rig calls it.
@@ -230,29 +231,37 @@ fn variants(f: &Figures) -> String {
         });
         t.row(about, i.into_iter().chain(b));
     }
-    t.text + &plot(PLOT, TITLE)
+    t.text + &plot::shown(PLOT)
 }
 
 const PLOT: &str = "program-variants.svg";
-const TITLE: &str = "programs with one optimisation less, over the programs as they are";
+/// What the chart calls the variants.
+const SHORT: [(&str, &str); 7] = [
+    ("mq_steps", "mq: each turn has a record"),
+    ("mq_apart", "mq: each call is a step, too"),
+    ("mq_whole", "mq: the whole window is logged"),
+    ("mq_swept", "mq: short sequence numbers"),
+    ("mq_plain", "mq: all of these"),
+    ("em_logged", "em: the buffer is logged"),
+    ("objects_logged", "objects: new ones are logged"),
+];
 
-/// File and content of the plot of the variants, if there are figures of them.
+/// The chart of the variants, if there are figures of them.
 ///
 /// **Errors**: it cannot be drawn.
-pub fn plots(f: &Figures) -> Result<Vec<(String, String)>> {
+pub fn plots(f: &Figures) -> Result<Vec<File>> {
     if !f.contains_key(&variant(VARIANTS[0].0, COUNTS[0])) {
         return Ok(Vec::new());
     }
-    let others = VARIANTS.iter().filter(|v| v.0 != v.1);
-    let groups: Vec<_> = others
-        .map(|(name, base, _)| {
-            let over = |count| Some(f.get(&variant(name, count))? / f.get(&variant(base, count))?);
-            (*name, COUNTS.map(over).to_vec())
-        })
-        .collect();
-    let svg = draw::bars(TITLE, &["instructions", "NVM bytes"], &groups);
-    let svg = svg.map_err(|e| anyhow!("{PLOT}: {e}"))?;
-    Ok(vec![(PLOT.to_owned(), svg)])
+    let group = |(name, short)| {
+        let (_, base, _) = VARIANTS.iter().find(|v| v.0 == name)?;
+        let over = |count| Some(f.get(&variant(name, count))? / f.get(&variant(base, count))?);
+        Some((short, COUNTS.map(over).to_vec()))
+    };
+    let groups: Vec<_> = SHORT.into_iter().filter_map(group).collect();
+    let axis = "times the program as it is";
+    let names = ["instructions", "NVM bytes"];
+    Ok(vec![draw::bars(PLOT, axis, &names, &groups)?])
 }
 
 #[cfg(test)]
@@ -299,7 +308,7 @@ mod tests {
         let found = figures(&costs).unwrap();
         assert_eq!(found["rtos.variants.em_logged.nvm_bytes"], 7.0);
         let svg = &plots(&found).unwrap()[0].1;
-        assert!(svg.contains("objects_logged") && svg.contains("NVM bytes"));
+        assert!(svg.contains("objects: new ones") && svg.contains("NVM bytes"));
         assert_eq!(found[LAZY], 1.0);
         costs.remove(&key("variants.mq_swept.nvm_bytes".into()).0);
         assert!(figures(&costs).is_err());

@@ -168,7 +168,7 @@ fn full<P: Promise>() {
     let mut fram = RamFram::<1024>::filled(0);
     let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();
     let (free, ids) = (s.free_bytes(), s.free_objects());
-    // Early, because there is not enough; late, because it is in pieces; for want of ids.
+    // `Full` comes early (too little space), late (it is in pieces), and for lack of numbers.
     assert!(matches!(s.alloc_all(1, free as u16), Err(Error::Full)));
     assert!(matches!(
         s.alloc_all(5, (free / 5) as u16),

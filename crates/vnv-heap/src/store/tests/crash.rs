@@ -89,7 +89,7 @@ where
         if matches!(found, Err(OpenError::Interrupted)) {
             assert!(world.with(|p| p.changing), "interrupted by nothing");
             assert!(!P::SNAPSHOT);
-            // It is given up before it is formatted.
+            // The old content is given up before the medium is formatted.
             world.update(|p| (p.saved, p.tried) = (0, 0));
             let fresh = Store::formatted(&mut medium, &CONFIG, PRINT).unwrap();
             found = Ok((fresh, Opened::Blank));
@@ -197,7 +197,7 @@ where
                         changing: false,
                     });
                 }
-                // It would only be interrupted.
+                // This open would only say that it was interrupted.
                 Reopen if !P::SNAPSHOT && world.with(|p| p.changing) => {}
                 Reopen => {
                     let mut again =
@@ -207,7 +207,7 @@ where
                 }
             }
         }
-        // The root's number is that of all saves.
+        // The root holds the number of all saves.
         let saves = script.iter().filter(|o| **o == Save).count();
         assert_eq!(usize::from(self.root[0]), saves);
     }
@@ -331,7 +331,7 @@ where
             // Formats, too.
             0 => std::vec![0; SIZE],
             1 => std::vec![0xFF; SIZE],
-            // Numbers that come round.
+            // Numbers that wrap.
             2 => image::<P>(&[], 0),
             3 => image::<P>(&[], 0x8000_0000),
             4 => image::<P>(&[], 0x100),

@@ -1,5 +1,5 @@
 //! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one
-//! in docs/SPEC.md.
+//! in docs/spec/vnv-heap.md.
 
 use super::*;
 use nvmem::ram::RamFram;

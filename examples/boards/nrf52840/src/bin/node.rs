@@ -6,13 +6,15 @@
 #![no_std]
 #![no_main]
 
+#[path = "../nvm.rs"]
+mod nvm;
+
 use core::cell::RefCell;
-use core::ops::Range;
 use defmt::{Debug2Format, info};
 use defmt_rtt as _;
 use embassy_embedded_hal::adapter::BlockingAsync;
 use embassy_executor::Spawner;
-use embassy_nrf::nvmc::{Nvmc, PAGE_SIZE};
+use embassy_nrf::nvmc::Nvmc;
 use embassy_nrf::{bind_interrupts, temp};
 use example_node::{
     Averaged, Memory, Radioed, Report, Runtime, Sensed, Station, Uptime, WINDOW,
@@ -24,14 +26,6 @@ use static_cell::StaticCell;
 
 /// The internal flash. The core stands still while it works, so no task needs to wait for it.
 type Flash = FromNor<BlockingAsync<Nvmc<'static>>>;
-
-/// The pages that memory.x leaves to the node.
-const PAGES: Range<u32> = {
-    let first = 245 * PAGE_SIZE as u32;
-    let end = first + Memory::<Flash>::RANGE;
-    assert!(end <= 253 * PAGE_SIZE as u32);
-    first..end
-};
 
 static MEMORY: Memory<Flash> = Memory::new();
 static BOARD: StaticCell<Board> = StaticCell::new();
@@ -45,7 +39,10 @@ async fn main(spawner: Spawner) {
     let p = embassy_nrf::init(Default::default());
     let flash = FromNor::new(BlockingAsync::new(Nvmc::new(p.NVMC)));
     let board = BOARD.init(Board(RefCell::new(temp::Temp::new(p.TEMP, Interrupts))));
-    let booted = match MEMORY.boot(flash, PAGES, board).await {
+    let region = nvm::node();
+    let range = region.start..region.start + const { Memory::<Flash>::RANGE };
+    defmt::assert!(range.end <= region.end, "NODE in memory.x is too small");
+    let booted = match MEMORY.boot(flash, range, board).await {
         Ok(booted) => booted,
         Err(e) => defmt::panic!("{}", Debug2Format(&e)),
     };

@@ -1,0 +1,5 @@
+//! The integration tests of `i2c-fram`.
+
+mod bus;
+mod chip;
+mod parts;

@@ -1,0 +1,9 @@
+//! The integration tests of `nv-mirror`, with and without power cuts.
+
+mod asynch;
+mod basic;
+mod costs;
+mod crash;
+mod golden;
+mod hostile;
+mod support;

@@ -1,0 +1,3 @@
+//! The integration tests of `nvmem-derive`.
+
+mod consumers;

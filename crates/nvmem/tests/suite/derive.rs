@@ -1,0 +1,11 @@
+//! `#[derive(Persist)]`.
+#![allow(dead_code)]
+
+mod check;
+mod constant;
+mod facade;
+mod handle;
+mod hygiene;
+mod layout;
+mod padding;
+mod shapes;

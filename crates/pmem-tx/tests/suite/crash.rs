@@ -1,0 +1,9 @@
+//! Power cuts at every crash point, and again in the recovery.
+#![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
+
+mod contexts;
+mod elision;
+mod endurance;
+pub mod node;
+mod ops;
+mod support;

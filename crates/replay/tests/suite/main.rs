@@ -1,0 +1,23 @@
+//! The integration tests of `nv-replay`, with and without power cuts.
+
+mod asynch;
+mod basic;
+mod costs;
+mod crash;
+mod endure;
+mod environment;
+mod golden;
+mod hostile;
+mod identity;
+mod migrate;
+mod mirrored;
+mod model;
+mod postcard;
+mod several;
+mod soundness;
+mod steps;
+mod threads;
+#[path = "../../../powerfail/tests/support/turns.rs"]
+mod turns;
+mod updates;
+mod view;

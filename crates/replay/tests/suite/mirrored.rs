@@ -1,0 +1,11 @@
+//! Programs over a mirror, cut at every store to the medium, on each kind of medium.
+
+mod media;
+mod node;
+
+mod cuts;
+mod faults;
+mod joined;
+#[cfg(feature = "async")]
+mod tasks;
+mod threads;

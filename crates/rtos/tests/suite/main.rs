@@ -1,0 +1,9 @@
+//! The integration tests of `nv-rtos`, with and without power cuts.
+
+mod crash;
+mod golden;
+mod hostile;
+mod support;
+mod system;
+#[path = "../../../powerfail/tests/support/turns.rs"]
+mod turns;

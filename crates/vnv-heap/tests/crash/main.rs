@@ -1,6 +1,0 @@
-//! Power cuts everywhere, and in the recovery again.
-#![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
-
-mod ops;
-mod random;
-mod support;

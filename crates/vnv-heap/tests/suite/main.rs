@@ -1,0 +1,25 @@
+//! The integration tests of `vnv-heap`, with and without power cuts.
+
+// Its macros are used below.
+#[macro_use]
+mod support;
+
+mod basic;
+mod collections;
+mod crash;
+mod damage;
+mod fields;
+mod free;
+mod hostile;
+mod in_place;
+mod inspect;
+mod interrupt;
+mod nor;
+mod open_reads;
+mod others;
+mod owning;
+mod scoped;
+mod soundness;
+mod statics;
+mod values;
+mod worst;

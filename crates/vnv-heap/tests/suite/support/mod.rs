@@ -1,0 +1,5 @@
+//! What several modules share.
+
+#[macro_use]
+pub mod lives;
+pub mod shared;
