@@ -53,13 +53,11 @@ pub struct Machine<'a> {
 }
 
 /// Makes the threads, and runs them to their end.
-#[doc(hidden)]
-#[macro_export]
 macro_rules! run {
     ($machine:ident, $kernel:ident, $n:literal threads, |$port:ident| $spawn:expr) => {
         let mut stacks =
-            [const { $crate::support::Stack::<{ $crate::support::stack($n) }>::UNINIT }; $n];
-        let mut port = $crate::support::Core::new(&mut stacks);
+            [const { crate::support::Stack::<{ crate::support::stack($n) }>::UNINIT }; $n];
+        let mut port = crate::support::Core::new(&mut stacks);
         let $port = &mut port;
         $spawn;
         ($machine.starts)();
@@ -68,4 +66,4 @@ macro_rules! run {
         }
     };
 }
-pub use run;
+pub(crate) use run;

@@ -44,11 +44,9 @@ pub struct Machine<'w> {
 }
 
 /// Makes the threads, and runs them to their end.
-#[doc(hidden)]
-#[macro_export]
 macro_rules! run {
     ($machine:ident, $kernel:ident, $n:literal threads, |$port:ident| $spawn:expr) => {
-        let threads = $crate::support::Threads::default();
+        let threads = crate::support::Threads::default();
         $machine.world.threads(|t| {
             threads.start(t, $kernel, |$port| {
                 $spawn;
@@ -56,4 +54,4 @@ macro_rules! run {
         });
     };
 }
-pub use run;
+pub(crate) use run;

@@ -43,11 +43,16 @@ macro_rules! programs {
             use super::machine::found;
             use super::reference;
             use crate::{Mapped, Scene};
+            use example_programs::support::Machine;
 
             $(
                 pub(super) fn $program<M: Mapped>(scene: &mut Scene<'_, M>) {
                     let region = scene.region_as();
-                    found(scene, |m| example_programs::$program::boot(region, m), reference::$program);
+                    let boot = |starts: &dyn Fn(), idle: &dyn Fn()| {
+                        let machine = &Machine { period: None, starts, idle };
+                        example_programs::$program::boot(region, machine)
+                    };
+                    found(scene, boot, reference::$program);
                 }
             )+
         }
@@ -80,16 +85,16 @@ const BYTES: usize = example_programs::support::BYTES;
 pub mod machine {
     use crate::abi::{cell, figure, section};
     use crate::{Mapped, Scene, check, machine};
-    use example_programs::support::Machine;
     #[cfg(target_arch = "arm")]
     use nv_rtos::cortex_m::systick as tick;
     #[cfg(target_arch = "riscv32")]
     use nv_rtos::riscv::tick;
 
-    /// Runs a program in two measured sections, and reports what it has found.
+    /// Runs a program in two measured sections, and reports what it has found. The program is given
+    /// what it calls when its threads begin, and while none is ready.
     pub fn found<M: Mapped>(
         scene: &Scene<'_, M>,
-        boot: impl FnOnce(&Machine<'_>) -> Option<[u32; 4]>,
+        boot: impl FnOnce(&dyn Fn(), &dyn Fn()) -> Option<[u32; 4]>,
         reference: fn() -> [u32; 4],
     ) {
         machine::on_tick(|| {
@@ -100,19 +105,16 @@ pub mod machine {
         unsafe {
             core::arch::asm!("csrsi mstatus, 8")
         };
-        let machine = &Machine {
-            period: None,
-            starts: &|| scene.next_section(section::PROGRAM),
-            // Without a timer nothing else makes the time go on.
-            idle: &|| {
-                if machine::timer().is_none() {
-                    tick();
-                }
-            },
+        let starts = || scene.next_section(section::PROGRAM);
+        // Without a timer nothing else makes the time go on.
+        let idle = || {
+            if machine::timer().is_none() {
+                tick();
+            }
         };
         scene.write_cell(cell::OPEN - cell::OWN, 1);
         scene.next_section(section::PROGRAM_OPEN);
-        let found = boot(machine);
+        let found = boot(&starts, &idle);
         scene.end_section();
         scene.write_cell(cell::OPEN - cell::OWN, 0);
         check!(scene, found.is_some());

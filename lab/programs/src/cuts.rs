@@ -1,8 +1,7 @@
 //! On a host: all programs, for campaigns with power cuts.
 
+pub use crate::program::{Boot, Program};
 use crate::{protected, reference, unprotected};
-use example_programs::cuts::Boot;
-pub use example_programs::cuts::Program;
 use powerfail::Summary;
 
 macro_rules! programs {

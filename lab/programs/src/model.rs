@@ -71,4 +71,6 @@ pub static TREE: [Split; 15] = [
 /// The coefficients of `pred`'s linear model, in 16ths.
 pub static COEFFICIENTS: [u32; 4] = [80, 9, 4, 3];
 
-pub use example_programs::model::{NOTES, OLD};
+#[path = "../../../examples/programs/src/model.rs"]
+mod pipeline;
+pub use pipeline::{NOTES, OLD};

@@ -2,7 +2,9 @@
 
 use crate::model::{HIDDEN, INPUTS, LAYER_1, LAYER_2, OUTPUTS, SIGNAL};
 use crate::support::{input, mix, rounds};
-pub use example_programs::reference::{etl, mq};
+#[path = "../../../examples/programs/src/reference.rs"]
+mod examples;
+pub use examples::{etl, mq};
 
 /// The results of `em`: for each actor the hash of all rounds, and the sum of 48 words of the last
 /// one.

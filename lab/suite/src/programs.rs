@@ -10,6 +10,11 @@
 //! timer, as in QEMU, it ticks, and the program compares by itself.
 
 use lab_programs::reference;
+#[cfg(all(
+    target_os = "none",
+    any(target_abi = "eabihf", target_arch = "riscv32")
+))]
+use lab_programs::support::{Fram, Machine};
 use relume_suite::{Group, Mapped, Scenario};
 
 macro_rules! programs {
@@ -56,10 +61,9 @@ macro_rules! programs {
             any(target_abi = "eabihf", target_arch = "riscv32")
         ))]
         mod on {
-            use super::{BYTES, reference};
+            use super::{BYTES, reference, run};
             use core::mem::MaybeUninit;
             use lab_programs as programs;
-            use relume_suite::programs::machine::found;
             use relume_suite::{Mapped, Scene};
 
             fn ram() -> [MaybeUninit<u64>; BYTES / 8] {
@@ -73,16 +77,16 @@ macro_rules! programs {
 
                     pub fn protected<M: Mapped>(scene: &mut Scene<'_, M>) {
                         let region = scene.region_as();
-                        found(scene, |m| protected::$program::boot(region, m), reference::$program);
+                        run(scene, region, protected::$program::boot, reference::$program);
                     }
                     pub fn unprotected<M: Mapped>(scene: &mut Scene<'_, M>) {
                         let region = scene.region_as();
-                        found(scene, |m| unprotected::$program::boot(region, m), reference::$program);
+                        run(scene, region, unprotected::$program::boot, reference::$program);
                     }
                     pub fn volatile<M: Mapped>(scene: &mut Scene<'_, M>) {
                         let mut ram = ram();
                         let region = nvmem::Region::new(&mut ram);
-                        found(scene, |m| unprotected::$program::boot(region, m), reference::$program);
+                        run(scene, region, unprotected::$program::boot, reference::$program);
                     }
                 }
             )+
@@ -131,3 +135,26 @@ programs! {
 }
 
 const BYTES: usize = lab_programs::support::BYTES;
+
+/// Runs a boot of a program, and reports what it has found.
+#[cfg(all(
+    target_os = "none",
+    any(target_abi = "eabihf", target_arch = "riscv32")
+))]
+#[inline(always)]
+pub(crate) fn run<M: Mapped>(
+    scene: &relume_suite::Scene<'_, M>,
+    region: nvmem::Region<'_, Fram>,
+    boot: impl FnOnce(nvmem::Region<'_, Fram>, &Machine<'_>) -> Option<[u32; 4]>,
+    reference: fn() -> [u32; 4],
+) {
+    let on_machine = |starts: &dyn Fn(), idle: &dyn Fn()| {
+        let machine = &Machine {
+            period: None,
+            starts,
+            idle,
+        };
+        boot(region, machine)
+    };
+    relume_suite::programs::machine::found(scene, on_machine, reference)
+}

@@ -46,13 +46,13 @@ const BYTES: usize = lab_programs::support::BYTES;
 
 #[cfg(all(target_os = "none", target_abi = "eabihf"))]
 mod on {
+    use crate::programs::run;
     use lab_programs::protected::mq::{MESSAGES, WINDOW};
     use lab_programs::reference;
     use lab_programs::support::{Core, Fram, Machine, SEQ_BITS, STACK, Stack, Unit, input, mix};
     use nv_rtos::pmem_tx::{PBox, Ptr};
     use nv_rtos::{Error, Room, Thread, Until, now};
     use nvmem::{Persist, Region};
-    use relume_suite::programs::machine::found;
     use relume_suite::{Mapped, Scene};
 
     /// Runs a variant, which must find what the reference finds.
@@ -62,9 +62,10 @@ mod on {
         wanted: fn() -> [u32; 4],
     ) {
         let region = scene.region_as();
-        found(
+        run(
             scene,
-            |m| boot(region, m).filter(|found| *found == wanted()),
+            region,
+            |r, m| boot(r, m).filter(|found| *found == wanted()),
             wanted,
         )
     }
