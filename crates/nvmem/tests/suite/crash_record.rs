@@ -261,8 +261,8 @@ fn serial_flash() {
 }
 
 /// Words may be overwritten with zeros, so boots append where others were cut. A bank has three
-/// slots. Of the last campaign and that of `tiny_serial_flash`, which take longest here, a run makes
-/// one at most with two cuts.
+/// slots. Of the last campaign and that of `tiny_serial_flash`, which take longest here, a run
+/// makes one at most with two cuts.
 #[test]
 #[cfg_attr(miri, ignore = "three cuts deep")]
 fn flash_that_is_overwritten_with_zeros() {
