@@ -80,6 +80,11 @@ enum When {
 /// Steps without parts run in one of so many runs.
 const TURNS: u32 = 4;
 
+/// The names of what is divided into parts.
+type Items = fn(&Ctx) -> Result<Vec<String>>;
+/// What a step does.
+type Does = fn(&Ctx, &Step) -> Result<Outcome>;
+
 /// A step.
 struct Def {
     name: &'static str,
@@ -88,8 +93,8 @@ struct Def {
     divided: bool,
     needs: &'static [Need],
     /// What is divided into parts, by name.
-    items: Option<fn(&Ctx) -> Result<Vec<String>>>,
-    does: fn(&Ctx, &Step) -> Result<Outcome>,
+    items: Option<Items>,
+    does: Does,
     about: &'static str,
 }
 
@@ -97,7 +102,7 @@ const fn step(
     name: &'static str,
     when: When,
     needs: &'static [Need],
-    does: fn(&Ctx, &Step) -> Result<Outcome>,
+    does: Does,
     about: &'static str,
 ) -> Def {
     Def {
@@ -116,7 +121,7 @@ impl Def {
         self.divided = true;
         self
     }
-    const fn of(mut self, items: fn(&Ctx) -> Result<Vec<String>>) -> Self {
+    const fn of(mut self, items: Items) -> Self {
         self.items = Some(items);
         self.divided()
     }

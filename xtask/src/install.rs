@@ -70,7 +70,7 @@ impl Need {
             Need::Valgrind => program("valgrind", "valgrind"),
             Need::Mspdebug => program("mspdebug", "mspdebug"),
             Need::Qemu => {
-                let mut all = qemu::programs().into_iter();
+                let mut all = qemu::programs();
                 all.try_for_each(|(name, package)| program(name, package))
             }
             Need::Rig => rig_needs().into_iter().try_for_each(apt),

@@ -265,8 +265,11 @@ pub struct Task<'a> {
     /// The command that repeats it alone.
     pub repeat: String,
     /// What it does.
-    pub does: Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>,
+    pub does: Work<'a>,
 }
+
+/// The work of a step.
+type Work<'a> = Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>;
 
 /// The steps of a run and their ends.
 pub struct Run {

@@ -22,6 +22,10 @@ pub struct Lists<'b, T, M = InOrder32> {
     _brand: Brand<'b>,
 }
 
+// INVARIANT "In one thread": lists stay in the thread that made them: `Send` and `Sync` have a
+// bound that no type meets.
+// Noticed by: tests/ui/threads.rs.
+
 /// A bound that no type meets. Types with it stay in one thread, and the compiler reports that
 /// once.
 #[doc(hidden)]
@@ -30,11 +34,6 @@ pub struct Lists<'b, T, M = InOrder32> {
     label = "the lists would go to another thread",
     note = "to use lists from several threads or interrupts, put the pool into `nvlist::Shared`"
 )]
-
-// INVARIANT "In one thread": lists stay in the thread that made them: `Send` and `Sync` have a
-// bound that no type meets.
-// Noticed by: tests/ui/threads.rs.
-
 pub trait InOneThread {}
 
 // SAFETY: invariant "In one thread": the bound never holds. It replaces what the compiler would

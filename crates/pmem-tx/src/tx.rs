@@ -25,6 +25,11 @@ pub struct Tx<'p, M = InOrder32> {
     _brand: Brand<'p>,
 }
 
+// INVARIANT "One thread": one thread uses a token, a field slot, a context and a prepared
+// transaction, and one thread at a time uses a pool. Their `Send` and `Sync` have a bound that no
+// type meets.
+// Noticed by: tests/suite/markers.rs, tests/ui/threads.rs.
+
 /// A bound that no type meets. Types with it stay in one thread, and the compiler reports that
 /// once, not once per field.
 #[doc(hidden)]
@@ -34,12 +39,6 @@ pub struct Tx<'p, M = InOrder32> {
     note = "run a transaction there: a `Pool` can be moved to another thread, or kept behind a lock",
     note = "or copy the value here and send the copy"
 )]
-
-// INVARIANT "One thread": one thread uses a token, a field slot, a context and a prepared
-// transaction, and one thread at a time uses a pool. Their `Send` and `Sync` have a bound that no
-// type meets.
-// Noticed by: tests/suite/markers.rs, tests/ui/threads.rs.
-
 pub trait InOneThread {}
 
 // SAFETY: invariant "One thread": the bound never holds.

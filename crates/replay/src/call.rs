@@ -84,6 +84,13 @@ pub struct Step<'t, 'p, M = InOrder32, K = ()> {
     pub(crate) token: &'t K,
 }
 
+// INVARIANT "In one thread": a step's token and lists stay in the thread that made them; one thread
+// at a time uses a runtime, and the runtime goes to another thread only if its environment may.
+// `Send` and `Sync` for tokens and lists, and `Sync` for a runtime, have a bound that no type
+// meets.
+// Noticed by: `token_in_a_thread.rs`, `runtime_in_a_thread.rs`, `env_of_one_thread.rs` in tests/ui;
+// `threads.rs` in tests/ui of `nvlist`.
+
 /// A trait without implementations. A type with this bound stays in its thread, and the compiler
 /// reports it once with this message.
 #[doc(hidden)]
@@ -92,12 +99,6 @@ pub struct Step<'t, 'p, M = InOrder32, K = ()> {
     label = "this would send a step's token or the runtime to another thread",
     note = "send plain values instead, and open the runtime in the thread that runs its program"
 )]
-// INVARIANT "In one thread": a step's token and lists stay in the thread that made them; one thread
-// at a time uses a runtime, and the runtime goes to another thread only if its environment may.
-// `Send` and `Sync` for tokens and lists, and `Sync` for a runtime, have a bound that no type
-// meets.
-// Noticed by: `token_in_a_thread.rs`, `runtime_in_a_thread.rs`, `env_of_one_thread.rs` in tests/ui;
-// `threads.rs` in tests/ui of `nvlist`.
 pub trait InOneThread {}
 
 // SAFETY: invariant "In one thread": the bound never holds. It replaces the automatic
