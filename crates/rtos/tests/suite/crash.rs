@@ -167,8 +167,8 @@ fn semaphore_program() {
 
 #[test]
 fn queue_program() {
-    campaign!(queue::in_order_32, 2, 1; one_in 12);
-    campaign!(queue::buffered_16, 2, 1; one_in 12);
+    campaign!(queue::in_order_32, in_turn(1, 12), 1; one_in 2);
+    campaign!(queue::buffered_16, in_turn(4, 12), 1; one_in 2);
 }
 
 #[test]
