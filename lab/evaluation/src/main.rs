@@ -33,8 +33,8 @@ struct Args {
     /// Only this evaluation; the documents are then left alone
     #[arg(long, value_name = "NAME", value_parser = names())]
     only: Option<String>,
-    /// Measure nothing: write docs/costs.json, and the tables and plots of lab/, from the figures in
-    /// this file
+    /// Measure nothing: write docs/costs.json, and the tables and plots of lab/, from the figures
+    /// in this file
     #[arg(long, value_name = "PATH")]
     from: Option<PathBuf>,
     /// Where to write the figures: one flat JSON object of `"key": number`
