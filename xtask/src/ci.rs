@@ -339,7 +339,7 @@ const STEPS: &[Def] = &[
     step(
         "figures-machine",
         When::Always,
-        &[Need::Targets, Need::Rig, Need::Qemu],
+        &[Need::Targets, Need::Nightly, Need::Rig, Need::Qemu],
         gates::on_machines,
         "gated figures of machine code",
     ),

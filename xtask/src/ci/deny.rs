@@ -12,7 +12,7 @@ use std::process::Command;
 const VERSION: &str = "0.20.2";
 
 /// The workspaces, each with its own lock file.
-const WORKSPACES: [&str; 3] = [".", "fuzz", "firmware/rig"];
+const WORKSPACES: [&str; 4] = [".", "fuzz", "firmware/rig", "lab"];
 
 /// What one workspace does not need, another does. So a line of deny.toml that is not used is no
 /// finding.
