@@ -214,7 +214,7 @@ const STEPS: &[Def] = &[
         "crosscheck",
         When::Turn(2),
         &[Need::Nightly, Need::Mspdebug],
-        |ctx, s| msp430::crosscheck(&ctx.project, ctx.all, s, ctx.seed("crosscheck")),
+        crosscheck,
         "the MSP430's emulator against mspdebug's simulator",
     ),
     step(
@@ -352,6 +352,12 @@ const STEPS: &[Def] = &[
     )
     .of(machine::items),
 ];
+
+/// Random programs and the scenarios against mspdebug, and the emulator's tests that use it.
+fn crosscheck(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    checks::with_tools(ctx, s, "crosscheck::")?;
+    msp430::crosscheck(&ctx.project, ctx.all, s, ctx.seed("crosscheck"))
+}
 
 /// Accepts the names of the steps.
 fn names() -> clap::builder::PossibleValuesParser {

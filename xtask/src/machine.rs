@@ -469,14 +469,14 @@ pub fn missing() -> Option<String> {
     let qemu = || {
         let missing = QEMU.iter().find(|q| !has_program(q.1))?;
         Some(format!(
-            "the rig is compared with {}: cargo xtask test installs it",
+            "the rig is compared with {}: cargo xtask ci --only machine installs it",
             missing.1
         ))
     };
     images.or_else(qemu).or_else(|| {
         crate::install::rig_needs()
             .first()
-            .map(|p| format!("the rig needs {p}: cargo xtask test installs it"))
+            .map(|p| format!("the rig needs {p}: cargo xtask ci --only machine installs it"))
     })
 }
 

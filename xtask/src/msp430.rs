@@ -55,7 +55,7 @@ pub fn arithmetic(project: &Project, s: &Step) -> Result<Outcome> {
 /// seed chooses the programs.
 pub fn crosscheck(project: &Project, long: bool, s: &Step, seed: u64) -> Result<Outcome> {
     if !has_program("mspdebug") {
-        let how = "mspdebug is not installed: cargo xtask test installs it";
+        let how = "mspdebug is not installed: cargo xtask ci --only crosscheck installs it";
         return Ok(Outcome::Skipped(how.into()));
     }
     let mut c = match program(project, "crosscheck", s)? {

@@ -160,7 +160,7 @@ pub fn kills(project: &Project, long: bool, s: &Step, seed: u64) -> Result<Outco
     for e in &EMULATED {
         if !has_program(e.program) {
             return Ok(Outcome::Skipped(format!(
-                "{} is not installed: cargo xtask test installs it (package {})",
+                "{} is not installed: cargo xtask ci --only system-qemu installs it (package {})",
                 e.program, e.package
             )));
         }

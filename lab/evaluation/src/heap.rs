@@ -92,7 +92,7 @@ fn size_of_heap(project: &Project, step: &Step) -> Result<u64> {
 /// them.
 fn instructions(project: &Project, step: &Step, arguments: &[String]) -> Result<Figures> {
     if !has_program("valgrind") {
-        bail!("valgrind is not installed: cargo xtask test installs it");
+        bail!("valgrind is not installed: cargo xtask ci --only evaluate installs it");
     }
     let program = build(project, step, &INSTRUCTIONS)?;
     let dir = project.target.join("xtask/heap-callgrind");

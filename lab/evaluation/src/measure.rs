@@ -137,7 +137,7 @@ pub fn loops(project: &Project, _: &Step, _: Options) -> Result<Measured> {
 
 pub fn instructions(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     if !has_program("valgrind") {
-        bail!("valgrind is not installed: cargo xtask test installs it");
+        bail!("valgrind is not installed: cargo xtask ci --only evaluate installs it");
     }
     let program = build(project, step, &INSTRUCTIONS)?;
     let mut all = Figures::new();

@@ -4,7 +4,7 @@ use super::Ctx;
 use crate::project::{BARE, Package, has_sources, has_target};
 use crate::run::{Outcome, Step, cargo, cargo_nightly, passed};
 use crate::{docs, sizes};
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use std::process::Command;
 
 pub fn at_root(ctx: &Ctx, mut c: Command, args: &[&str]) -> Command {
@@ -143,6 +143,20 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     Ok(format!("{n} tests").into())
 }
 
+/// Tests of the suites that need a tool: without it they pass in `cargo xtask test`, and fail here.
+/// How many there are.
+///
+/// **Errors**: one fails, or none has this in its name.
+pub fn with_tools(ctx: &Ctx, s: &Step, filter: &str) -> Result<u64> {
+    let mut c = at_root(ctx, cargo(), &["test", "--workspace", "--test", "suite"]);
+    // What the step `test` has built.
+    c.args(["--features", &ctx.project.sabotage(), "--", filter]);
+    c.env("RELUME_ALL_TOOLS", "1");
+    let n = passed(&s.run(c)?);
+    ensure!(n > 0, "no test of {filter} ran");
+    Ok(n)
+}
+
 /// What chooses samples of campaigns, and random inputs. A failure's line has them.
 pub fn seeded(c: &mut Command, seed: u64) {
     c.env("POWERFAIL_SAMPLE", seed.to_string());
@@ -269,7 +283,11 @@ pub fn msp430(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let mut c = at_root(ctx, cargo_nightly(), &args);
     c.args(["-p", "nv-rtos", "--features", "msp430fr5994"]);
     s.run(c)?;
-    Ok(format!("{n} crates, nv-rtos with its port and its board, too").into())
+    let tests = with_tools(ctx, s, "asm::")?;
+    Ok(
+        format!("{n} crates, nv-rtos with its port and its board, too; {tests} tests of assembly")
+            .into(),
+    )
 }
 
 pub fn sizes(ctx: &Ctx, s: &Step) -> Result<Outcome> {

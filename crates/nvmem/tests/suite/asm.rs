@@ -88,9 +88,9 @@ fn rustc() -> Command {
 }
 
 fn missing(triple: &str, how: &str) {
-    // A skipped target is a failure if all targets are required.
+    // The step `msp430` of `cargo xtask ci` requires all targets.
     assert!(
-        std::env::var_os("CI").is_none_or(|v| v != "true"),
+        std::env::var_os("RELUME_ALL_TOOLS").is_none(),
         "{triple} is not installed: {how}"
     );
     println!("SKIPPED {triple}: {how}");
