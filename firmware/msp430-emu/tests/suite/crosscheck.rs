@@ -1,7 +1,8 @@
 //! The comparison with mspdebug's simulator: that it agrees, and that it would not if our core were
 //! wrong.
 //!
-//! Without mspdebug these tests say so and pass, except in the step `crosscheck` of `cargo xtask ci`.
+//! Without mspdebug these tests say so and pass, except in the step `crosscheck` of `cargo xtask
+//! ci`.
 
 use msp430_emu::crosscheck::{Failure, Plant, installed, random};
 use msp430_emu::{Condition, Cpu, Double, Instruction, PC, SR, Single, flag};
