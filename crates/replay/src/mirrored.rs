@@ -318,7 +318,7 @@ where
     /// [`Replay::durable`]. The end of an iteration is not saved by itself: it is repeated from the
     /// iteration's records. Another operation that is [joined](Replay::step_join) to a step must
     /// lie in the same mirror: split the region, and wrap the mirror in
-    /// [`nvmem::at_rest::Beside`](crate::nvmem::at_rest::Beside).
+    /// [`nvmem::at_rest::Beside`].
     ///
     /// ```
     /// use core::mem::MaybeUninit;
