@@ -329,8 +329,14 @@ impl<S: System> State<'_, S> {
             o.waiters &= !waiter;
         }
         let s = &mut self.schedule;
-        for set in [&mut s.lends, &mut s.sleepers, &mut s.joiners, &mut s.trying] {
+        for set in [&mut s.lends, &mut s.joiners, &mut s.trying] {
             *set &= !bit(t);
+        }
+        if !planted!("nv-rtos/aborted-thread-still-sleeps") {
+            s.sleepers &= !bit(t);
+        }
+        if !planted!("nv-rtos/aborted-thread-stays-parked") {
+            s.parked &= !bit(t);
         }
         self.not_ready(t);
         // Mutexes that it owned at the boot and had released before.
@@ -342,7 +348,9 @@ impl<S: System> State<'_, S> {
     // has no claim after it, waits for nothing, and is ready in no later boot. Also kept by
     // `refuses`, `stop` and `stop_aborted`.
     // Noticed by: planted `aborts-in-replay`, `abort-looks-once`, `aborted-thread-keeps-claims`,
-    // `aborted-thread-still-waits`, `aborted-thread-runs-again`.
+    // `aborted-thread-still-waits`, `aborted-thread-runs-again`, `aborted-thread-is-woken`,
+    // `aborted-thread-stays-parked`, `aborted-thread-still-sleeps`, `just-locked-and-aborted`,
+    // `priority-undoes-an-abort`.
     /// Whether a thread can be aborted: `None` if that is not known yet, `false` if it has ended.
     /// **Errors**: it holds a mutex.
     fn may_abort(&mut self, t: usize) -> Result<Option<bool>, pmem_tx::Error> {
@@ -389,17 +397,24 @@ impl<S: System> State<'_, S> {
                 .operations()
                 .any(|o| o.object == object && o.plus == ABORTED);
             // `None` here means that it has just got the mutex that it waited for.
-            aborts && !matches!(self.may_abort(victim), Ok(Some(_)))
+            let found = self.may_abort(victim);
+            let unknown_goes = planted!("nv-rtos/just-locked-and-aborted");
+            let goes = matches!(found, Ok(Some(_))) || unknown_goes && found == Ok(None);
+            aborts && !goes
         })
     }
 
-    /// Changes a thread's state with the commit of the step of `me`.
+    /// Changes a thread's state with the commit of the step of `me`. In a place without a thread
+    /// there is nothing to change, unless this step spawns one.
     fn change(&mut self, me: usize, t: usize, state: u8) -> Result<(), pmem_tx::Error> {
+        if self.is_empty(t) && !self.spawns(me, t) {
+            return Ok(());
+        }
         if planted!("nv-rtos/priority-changes-at-once") {
             self.set_state(t, state);
         }
         self.operate(me, A_THREAD | t as u8, |o| {
-            if o.plus != ABORTED {
+            if o.plus != ABORTED || planted!("nv-rtos/priority-undoes-an-abort") {
                 o.plus = state;
             }
         })
@@ -476,11 +491,13 @@ impl<S: System, A> ThreadId<S, A> {
         if victim == sys.me() || (is_reserved::<S>(victim) && spawned()) {
             return Err(abort(code::REFUSED));
         }
-        let found = sys.wait(AN_END, u64::MAX, |s| s.may_abort(victim))?;
-        if found != Some(true) {
-            return Ok(());
-        }
-        sys.kernel.section(|s| s.change(sys.me(), victim, ABORTED))
+        // Found and noted in one section: between two, another thread may be spawned there.
+        let noted = sys.wait(AN_END, u64::MAX, |s| match s.may_abort(victim)? {
+            Some(true) => s.change(sys.me(), victim, ABORTED).map(Some),
+            Some(false) => Ok(Some(())),
+            None => Ok(None),
+        });
+        noted.map(drop)
     }
 }
 

@@ -212,7 +212,8 @@ impl<S: System> State<'_, S> {
         let Some(o) = self.object(object) else {
             return Ok(false);
         };
-        if u32::from(o.state) + u32::from(o.given) >= max.into() {
+        let full = u32::from(o.state) + u32::from(o.given) >= max.into();
+        if full && !(planted!("nv-rtos/given-ignored") && o.state < max) {
             return Ok(false);
         }
         self.operate(t, object, |o| o.plus += 1)?;
@@ -224,7 +225,7 @@ impl<S: System> State<'_, S> {
 
     // INVARIANT "Claimed once": no step gets what an operation of another running step has claimed
     // or reserved, before that step has ended. Also kept by `clear`, `claim` and `reserve`.
-    // Noticed by: planted `claims-ignored`, `reserved-slot-given-away`.
+    // Noticed by: planted `claims-ignored`, `reserved-slot-given-away`, `given-ignored`.
     /// Takes one with the commit, if there is one that nobody has claimed.
     #[inline]
     pub fn take(&mut self, t: usize, object: u8) -> Result<Option<()>, pmem_tx::Error> {
@@ -525,7 +526,8 @@ impl<S: System> State<'_, S> {
     // INVARIANT "Old words are settled": no word carries a number that comes round again: a
     // thread's numbers are counted, and between two visits of a word lie fewer than there are. Also
     // kept by `settle_part`, and by turns.rs, which counts the numbers of turns.
-    // Noticed by: planted `no-sweep`, `records-not-counted`, `turns-not-counted`.
+    // Noticed by: planted `no-sweep`, `records-not-counted`, `turns-not-counted`,
+    // `sweep-skips-a-word`.
     /// A thread may use a number: settles a part of its words, if that is due. Counting numbers in
     /// RAM takes five instructions; the sweep of `nvmem::tagged`, which derives from the number
     /// which word is due, takes 90 in every commit. The count need not be stored, because an open
@@ -549,8 +551,10 @@ impl<S: System> State<'_, S> {
         let most = tags::max_unswept::<S>();
         let part = tags::staged::<S>().div_ceil(most);
         let first = self.control(t).unsettled;
+        let skipped = u16::from(first == 0 && planted!("nv-rtos/sweep-skips-a-word"));
         if !planted!("nv-rtos/no-sweep") {
-            self.store.settle(first, part, t as u32)?;
+            self.store
+                .settle(first + skipped, part - skipped, t as u32)?;
         }
         let next = first + part;
         let c = self.control(t);
@@ -572,6 +576,9 @@ impl<S: System> State<'_, S> {
         let c = self.control(t);
         if c.held != 0 {
             c.used = u8::MAX;
+            if planted!("nv-rtos/only-the-inner-lock-is-used") {
+                c.used = 1 << (c.held - 1);
+            }
             if c.live {
                 self.store_owners(t)?;
             }
@@ -636,14 +643,21 @@ impl<S: System> State<'_, S> {
         self.apply(t, i, number)
     }
 
-    /// Slow path before a commit: settles old words if due, stores the clock if the step read it,
-    /// arms timers, checks aborts. Returns 0 or an error code.
+    // INVARIANT "Refused before anything changes": all that may refuse a step's commit comes before
+    // the first change of an operation, a claim or a timer. A refused step leaves nothing.
+    // Noticed by: planted `refused-step-arms-timers`.
+    /// Slow path before a commit: settles old words if due, checks aborts, stores the clock if the
+    /// step read it, arms timers. Returns 0 or an error code.
     #[cold]
     #[inline(never)]
     fn prepare(&mut self, sys: &Sys<'_, '_, S>) -> u16 {
         let me = sys.me();
         if self.use_number(me).is_err() {
             return code::DAMAGED;
+        }
+        let late = planted!("nv-rtos/refused-step-arms-timers");
+        if S::CONTROL.change && !late && self.refuses(me) {
+            return code::REFUSED;
         }
         let c = self.control(me);
         if c.reads() {
@@ -661,7 +675,7 @@ impl<S: System> State<'_, S> {
                 self.arm(me, now);
             }
         }
-        if S::CONTROL.change && self.refuses(me) {
+        if late && self.refuses(me) {
             return code::REFUSED;
         }
         if const { has_places::<S>() } {
@@ -727,10 +741,12 @@ impl<S: System> State<'_, S> {
     #[inline(always)]
     fn follow(&mut self, t: usize, len: u8, number: u32, found: u16) -> Staged {
         let more = const { has_more::<S>() } && found & MORE != 0;
-        let mut woke = more && self.apply_rest(t, len.into(), number);
         let waiters = found as u8;
-        if waiters != 0 {
-            woke |= self.wake_now(waiters);
+        let mut woke = waiters != 0 && self.wake_now(waiters);
+        // Afterwards: one of the waiters may be a thread that this step aborts.
+        woke |= more && self.apply_rest(t, len.into(), number);
+        if planted!("nv-rtos/aborted-thread-is-woken") {
+            self.wake_now(waiters);
         }
         if woke { Staged::WOKE } else { Staged::QUIET }
     }
@@ -811,7 +827,8 @@ impl<S: System> State<'_, S> {
     // in RAM is that of its word: both change in one, after all that can fail, and an open makes
     // the RAM from the words. Also kept by `apply`, `store_owners`, `post` and `Isr::publish`.
     // Noticed by: planted `states-not-loaded`, `tickets-begin-anew`, `slot-never-free-again`,
-    // `owner-ignored-at-boot`.
+    // `owner-ignored-at-boot`, `superblock-before-the-states`,
+    // `tickets-counted-as-of-an-empty-queue`.
     /// Makes the states of all objects from their words. Recovery has settled or reverted them all.
     fn load(&mut self) -> Result<(), TagError> {
         for (object, spec) in (0..).zip(S::OBJECTS) {
@@ -882,6 +899,9 @@ impl<S: System> State<'_, S> {
         if o.last != NO_SLOT && !planted!("nv-rtos/tickets-begin-anew") {
             o.state = (ticket(o.last) + 1) % TICKETS;
             oldest = o.state.wrapping_sub(ticket(o.first)) % TICKETS;
+        }
+        if planted!("nv-rtos/tickets-counted-as-of-an-empty-queue") {
+            oldest = 0;
         }
         o.sends = (TICKETS / 2).saturating_sub(oldest);
         Ok(())
@@ -1021,6 +1041,9 @@ impl<'m, S: System> Kernel<'m, S> {
         let (mut head, rest) = split.map_err(|_| OpenError::TooSmall)?;
         if let Some(marker) = begun {
             let store = place.write(Store::format(rest)?);
+            if planted!("nv-rtos/superblock-before-the-states") {
+                superblock::finish_marked(&mut head, marker, mine);
+            }
             for spec in S::OBJECTS.iter().filter(|s| s.initial != 0) {
                 store.put_settled(spec.word, spec.initial)?;
             }
@@ -1335,6 +1358,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             match s.object(object) {
                 // In a replay, others wait until the thread is live.
                 Some(o) if live && usize::from(o.taken) == me + 1 => o.taken = 0,
+                Some(o) if planted!("nv-rtos/unlock-in-a-replay-lets-others-in") => o.taken = 0,
                 _ => return,
             }
             // Threads that lend their priority for this mutex wait for it.
@@ -1347,7 +1371,9 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     // INVARIANT "A replay locks nothing": a thread locks a mutex when it has passed its records,
     // and only if no other thread had it since its last record under the lock. Also kept by
     // `Sys::lock`.
-    // Noticed by: planted `lock-taken-in-replay`, `ended-lock-taken-again`.
+    // Noticed by: planted `lock-taken-in-replay`, `ended-lock-taken-again`,
+    // `unlock-in-a-replay-lets-others-in`, `only-the-inner-lock-is-used`,
+    // `error-in-a-replay-gives-back`.
     /// The thread has passed its records: locks what it has locked in them.
     ///
     /// If a record was made under the lock, the mutex's word named this thread then. If the word
@@ -1386,7 +1412,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             let c = s.control(self.me());
             c.ended = Some(r);
             c.held = 0;
-            if c.live {
+            if c.live || planted!("nv-rtos/error-in-a-replay-gives-back") {
                 s.give_back(self.me());
             }
             s.wake_joiners();

@@ -259,7 +259,8 @@ impl<S: System> State<'_, S> {
     // has the state that it got when the object was made; the object has first states then, and no
     // operation of a step that used the one before. Also kept by `make`, `reset` and `is_used`.
     // Noticed by: planted `old-object-taken-for-the-new-one`, `object-not-new`,
-    // `place-used-before-its-last-step-ends`, `object-deleted-twice`, `object-place-given-twice`.
+    // `place-used-before-its-last-step-ends`, `object-deleted-twice`, `object-place-given-twice`,
+    // `deleted-before-the-commit`.
     /// Whether the object exists that was made in a place when its word got this state. For the
     /// step that makes or deletes it, before the commit.
     fn exists(&mut self, word: u8, made: u8, me: usize) -> bool {
@@ -269,7 +270,11 @@ impl<S: System> State<'_, S> {
         };
         let mut state = o.state;
         if o.given != 0 {
-            state = state.wrapping_add(self.gives(me, word));
+            let mut gives = self.gives(me, word);
+            if planted!("nv-rtos/deleted-before-the-commit") {
+                gives = o.given;
+            }
+            state = state.wrapping_add(gives);
         }
         if planted!("nv-rtos/old-object-taken-for-the-new-one") {
             state = made | state & 1;

@@ -174,6 +174,15 @@ impl Control {
         }
         Some(o)
     }
+    /// Removes the operation on an object, if the step has one. The others keep their order.
+    pub fn forget(&mut self, object: u8) {
+        let len = usize::from(self.len());
+        let at = self.operations().position(|o| o.object == object);
+        if let Some(at) = at {
+            self.operations.copy_within(at + 1..len, at);
+            self.done -= 1;
+        }
+    }
     pub fn holds(&self) -> &[u8] {
         self.holds.get(..self.held.into()).unwrap_or(&[])
     }

@@ -601,9 +601,9 @@ macro_rules! system {
                 { $system::__ALL.word as usize },
             >;
             const THREADS: &'static [$crate::ThreadSpec] = &[
-                $($crate::ThreadSpec { name: stringify!($thread), priority: $priority },)+
+                $($crate::ThreadSpec { name: ::core::stringify!($thread), priority: $priority },)+
                 $($($crate::ThreadSpec {
-                    name: stringify!($place),
+                    name: ::core::stringify!($place),
                     priority: $place_priority,
                 },)+)?
             ];
@@ -616,14 +616,14 @@ macro_rules! system {
             const END: $crate::__private::Layout = $system::__ALL;
             const CONTROL: $crate::ThreadControl = $system::__CONTROL;
             const TABLE: $crate::Config = $crate::Config { $($table)* };
-            const POOL: Option<$crate::pmem_tx::Config> =
+            const POOL: ::core::option::Option<$crate::pmem_tx::Config> =
                 $crate::pool_config!($({ $($pool)* })?);
         }
 
         #[allow(dead_code)]
         impl $system {
             const __THREADS: usize = [
-                $(stringify!($thread),)+ $($(stringify!($place),)+)?
+                $(::core::stringify!($thread),)+ $($(::core::stringify!($place),)+)?
             ].len();
             const __PLACES: &'static [$crate::__private::PlaceSpec] = &[
                 $($($crate::__private::PlaceSpec::of::<$arg>(),)+)?
@@ -649,10 +649,12 @@ macro_rules! system {
             /// [`OpenError`]($crate::OpenError).
             $vis fn open(
                 region: $crate::nvmem::Region<'_, $model>,
-            ) -> Result<$crate::__private::Opened<'_, $system>, $crate::OpenError> {
+            ) -> ::core::result::Result<$crate::__private::Opened<'_, $system>, $crate::OpenError> {
                 $crate::__private::open::<$system, _>(
                     region,
-                    |_| Ok(($($init,)+ $($($place_init,)+)?)),
+                    |_| ::core::result::Result::Ok(
+                        ($($init,)+ $($($place_init,)+)?)
+                    ),
                 )
             }
 
@@ -662,11 +664,13 @@ macro_rules! system {
             $vis fn open_in<'p, 'm>(
                 room: &'p mut $crate::Room<'m, $system>,
                 region: $crate::nvmem::Region<'m, $model>,
-            ) -> Result<$crate::__private::OpenedIn<'p, 'm, $system>, $crate::OpenError> {
+            ) -> ::core::result::Result<$crate::__private::OpenedIn<'p, 'm, $system>, $crate::OpenError> {
                 $crate::__private::open_in::<$system, _>(
                     room,
                     region,
-                    |_| Ok(($($init,)+ $($($place_init,)+)?)),
+                    |_| ::core::result::Result::Ok(
+                        ($($init,)+ $($($place_init,)+)?)
+                    ),
                 )
             }
 
@@ -679,7 +683,7 @@ macro_rules! system {
                 #[allow(clippy::type_complexity)]
                 $vis fn share<'c>(
                     threads: &'c mut $crate::__private::Threads<'_, $system>,
-                ) -> Result<
+                ) -> ::core::result::Result<
                     (
                         $crate::__private::PlacesIn<'c, $system>,
                         $crate::cells_of!('c, $system; $($shared)+),
@@ -700,15 +704,15 @@ macro_rules! system {
                 $(data: &'c $crate::cells_of!('c, $system; $($shared)+),)?
                 to: &mut impl $crate::Spawn<'s>,
                 $(
-                    $thread: impl for<'k> FnOnce(
+                    $thread: impl for<'k> ::core::ops::FnOnce(
                         &mut $crate::Thread<'k, 'm, 'c, $system, $root>,
-                    ) -> Result<(), $crate::Error> + 's,
+                    ) -> ::core::result::Result<(), $crate::Error> + 's,
                 )+
                 $($(
-                    $place: impl for<'k> FnMut(
+                    $place: impl for<'k> ::core::ops::FnMut(
                         &mut $crate::Thread<'k, 'm, 'c, $system, $place_root>,
                         $arg,
-                    ) -> Result<(), $crate::Error> + 's,
+                    ) -> ::core::result::Result<(), $crate::Error> + 's,
                 )+)?
             ) {
                 let cells = $crate::cells_given!($(data $($shared)+)?);
@@ -721,13 +725,13 @@ macro_rules! system {
             $(
                 /// The thread of this name.
                 $vis const fn $thread() -> $crate::ThreadId<$system> {
-                    $crate::ThreadId::of(stringify!($thread))
+                    $crate::ThreadId::of(::core::stringify!($thread))
                 }
             )+
             $($(
                 /// The reserved place of this name.
                 $vis const fn $place() -> $crate::ThreadId<$system, $crate::Reserved<$arg>> {
-                    $crate::ThreadId::of(stringify!($place))
+                    $crate::ThreadId::of(::core::stringify!($place))
                 }
             )+)?
         }
@@ -744,7 +748,7 @@ macro_rules! spawn_each {
         [] [$body:ident $($rest:ident)*], [$i:tt $($more:tt)*]
     ) => {
         let place = $crate::__private::reserved($kernel, $i, $places.$i);
-        $to.spawn($i, stringify!($body), move |port| {
+        $to.spawn($i, ::core::stringify!($body), move |port| {
             $crate::__private::run_place($kernel, port, $i, place, $cells, $body)
         });
         $crate::spawn_each! { $kernel, $places, $cells, $to, [] [$($rest)*], [$($more)*] }
@@ -754,7 +758,7 @@ macro_rules! spawn_each {
         [$body:ident $($rest:ident)*] [$($reserved:ident)*], [$i:tt $($more:tt)*]
     ) => {
         let place = $crate::__private::kept($kernel, $i, $places.$i);
-        $to.spawn($i, stringify!($body), move |port| {
+        $to.spawn($i, ::core::stringify!($body), move |port| {
             $crate::__private::run($kernel, port, $i, place, $cells, $body)
         });
         $crate::spawn_each! {
@@ -776,21 +780,26 @@ macro_rules! shares {
             fn init<'p>(_: $crate::__private::In<'p>) -> (u8,) {
                 (0,)
             }
-            fn cells<'c>(_: $crate::__private::In<'c>, _: ($crate::pmem_tx::Shared<'c, u8, Self::Unit>,)) {}
+            fn cells<'c>(
+                _: $crate::__private::In<'c>,
+                _: ($crate::pmem_tx::Shared<'c, u8, Self::Unit>,),
+            ) {
+            }
         }
     };
     ($system:ident, $model:ty; $($shared:ident: $data:ty = $first:expr;)+) => {
         const _: () = {
-            type Unit = <$model as $crate::nvmem::Model>::Unit;
+            // Names that a type of the program does not have: `$data` is looked up in this block.
+            type __Unit = <$model as $crate::nvmem::Model>::Unit;
             #[allow(non_snake_case, unreachable_pub)]
-            pub struct Cells<'c> {
-                $(pub $shared: $crate::__private::KeyCell<'c, $data, Unit>,)+
+            pub struct __Cells<'c> {
+                $(pub $shared: $crate::__private::KeyCell<'c, $data, __Unit>,)+
             }
             impl $crate::__private::Shares for $system {
-                type Unit = Unit;
+                type Unit = __Unit;
                 type Data = ($($data,)+);
-                type Cells<'c> = Cells<'c>;
-                type At<'c> = &'c Cells<'c>;
+                type Cells<'c> = __Cells<'c>;
+                type At<'c> = &'c __Cells<'c>;
                 fn init<'p>(
                     _: $crate::__private::In<'p>,
                 ) -> <Self::Data as $crate::__private::SharedRoots>::Init<'p> {
@@ -798,9 +807,9 @@ macro_rules! shares {
                 }
                 fn cells<'c>(
                     _: $crate::__private::In<'c>,
-                    keys: ($($crate::pmem_tx::Shared<'c, $data, Unit>,)+),
-                ) -> Cells<'c> {
-                    $crate::cells_each! { keys, Cells, [$($shared)+], [0 1 2 3] }
+                    keys: ($($crate::pmem_tx::Shared<'c, $data, __Unit>,)+),
+                ) -> __Cells<'c> {
+                    $crate::cells_each! { keys, __Cells, [$($shared)+], [0 1 2 3] }
                 }
             }
         };
@@ -854,10 +863,10 @@ macro_rules! cells_given {
 #[macro_export]
 macro_rules! pool_config {
     () => {
-        None
+        ::core::option::Option::None
     };
     ({ $($pool:tt)* }) => {
-        Some($crate::pmem_tx::Config { $($pool)* })
+        ::core::option::Option::Some($crate::pmem_tx::Config { $($pool)* })
     };
 }
 
@@ -867,7 +876,14 @@ macro_rules! pool_config {
 macro_rules! made {
     ($vis:vis $made:ident) => {
         /// An object that was made at run time.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, $crate::nvmem::Persist)]
+        #[derive(
+            ::core::fmt::Debug,
+            ::core::clone::Clone,
+            ::core::marker::Copy,
+            ::core::cmp::PartialEq,
+            ::core::cmp::Eq,
+            $crate::nvmem::Persist,
+        )]
         #[persist(crate = $crate::nvmem)]
         #[repr(C)]
         $vis struct $made {
@@ -971,7 +987,7 @@ macro_rules! objects {
     ($system:ident, $vis:vis, $at:expr, [$($name:ident)*];
         $(#[$doc:meta])* $new:ident: [Mutex<$data:ty>; $count:literal] => $made:ident;
         $($rest:tt)*) => {
-        compile_error!(
+        ::core::compile_error!(
             "a mutex that is made at run time has no data: write `[Mutex; 2] => Lock`, or declare \
              a mutex with data in the block `shared`"
         );

@@ -372,7 +372,8 @@ impl<S: System> State<'_, S> {
     // it ends, and changes the timer only if it was neither started nor stopped since; a deadline
     // is written into the slot that does not count. Also kept by `arm` and `set_timer_state`.
     // Noticed by: planted `timer-expires-twice`, `timer-expiry-ends-a-start`,
-    // `timer-deadline-in-place`, `expiry-ends-a-handlers-start`, `handler-starts-without-a-fence`.
+    // `timer-deadline-in-place`, `expiry-ends-a-handlers-start`, `handler-starts-without-a-fence`,
+    // `expiry-claimed-twice-after-a-start`, `period-begins-at-the-commit`.
     /// Claims the expiry of a timer that is due and that nobody has; otherwise waits for the
     /// earliest deadline, or until a timer is started.
     fn expire_or_block(
@@ -422,7 +423,10 @@ impl<S: System> State<'_, S> {
             let deadline = match what {
                 to::START => Some(now.saturating_add(timer.period.into())),
                 to::EXPIRE if timer.periodic => {
-                    let this = self.deadline(object, &timer).unwrap_or(now);
+                    let mut this = self.deadline(object, &timer).unwrap_or(now);
+                    if planted!("nv-rtos/period-begins-at-the-commit") {
+                        this = now;
+                    }
                     Some(this.saturating_add(timer.period.into()))
                 }
                 _ => None,
@@ -512,11 +516,18 @@ impl<S: System> State<'_, S> {
             return;
         }
         for (other, c) in self.ram.threads_mut().iter_mut().enumerate() {
-            let claimed = |o: &&mut Operation| o.object == object && o.plus == to::EXPIRE;
+            let on_it = |o: &&mut Operation| o.object == object;
             if other != t
-                && let Some(o) = c.operations().find(claimed)
+                && let Some(o) = c.operations().find(on_it)
             {
-                (o.plus, o.minus) = (to::NOTHING, 0);
+                let expires = o.plus == to::EXPIRE;
+                if expires {
+                    o.plus = to::NOTHING;
+                }
+                // Its claim has ended, also if the step starts or stops the timer itself.
+                if expires || !planted!("nv-rtos/expiry-claimed-twice-after-a-start") {
+                    o.minus = 0;
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The integration tests of `nv-rtos`, with and without power cuts.
 
 mod crash;
+mod generated;
 mod golden;
 mod hostile;
 mod support;

@@ -1,0 +1,3 @@
+//! Programs that nobody wrote, and what they have found.
+
+mod found;
