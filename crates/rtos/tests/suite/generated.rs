@@ -1,3 +1,254 @@
-//! Programs that nobody wrote, and what they have found.
+//! Programs that nobody wrote, under power cuts and preemptions, judged by a model without a kernel.
+//!
+//! ```text
+//!  from_seed.rs   makes a program from a seed:      thread 0: lock, step { give; send }, ...
+//!  program.rs     programs as data
+//!  machine.rs     a system at its limits, and threads that do what a program says
+//!  judge.rs       the states in which the system may be; judge/*.rs: what each object does
+//!  shrink.rs      the shortest program that fails, as a test
+//!  found.rs       what was found, each as a program of its own
+//! ```
+//!
+//! `GENERATED_PROGRAMS=100` makes a hundred times as many programs. A failure prints its seed, and a
+//! test for found.rs.
 
 mod found;
+mod from_seed;
+mod judge;
+mod program;
+mod shrink;
+
+#[path = "../../../powerfail/tests/support/generated.rs"]
+mod numbers;
+
+use judge::{Judge, Seen};
+use numbers::{programs, seed};
+use nv_rtos::pmem_tx::Section;
+use powerfail::{Explore, Mapped, Media, Summary, Threads, explore_with};
+use program::*;
+use std::cell::Cell;
+
+thread_local! {
+    static BOOT: Cell<(*const Judge<'static>, *const Threads<'static, 'static>)> =
+        const { Cell::new((std::ptr::null(), std::ptr::null())) };
+}
+
+/// Steps capture nothing, so they find the judge of their boot here.
+fn set_judge(judge: &Judge<'_>, threads: &Threads<'_, '_>) {
+    BOOT.set(((&raw const *judge).cast(), (&raw const *threads).cast()));
+}
+
+/// Until this is dropped, there is a judge.
+struct Judged;
+impl Drop for Judged {
+    fn drop(&mut self) {
+        BOOT.set((std::ptr::null(), std::ptr::null()));
+    }
+}
+
+/// The judge of the boot that runs, with the machine's clock.
+fn judge() -> &'static Judge<'static> {
+    let (judge, threads) = BOOT.get();
+    // SAFETY: called by threads and handlers of the boot only, whose judge and machine exist.
+    let (judge, threads) = unsafe { (&*judge, &*threads) };
+    judge.ticks.set(threads.now());
+    judge
+}
+
+/// The kernel's critical section. What the judge has found in it fails the thread after it: a panic
+/// inside would leave the kernel's state borrowed.
+enum Checked {}
+// SAFETY: that of the kit.
+unsafe impl Section for Checked {
+    fn with<R>(f: impl FnOnce() -> R) -> R {
+        let r = powerfail::masked(f);
+        if !BOOT.get().0.is_null() {
+            judge().check();
+        }
+        r
+    }
+}
+
+macro_rules! machines {
+    ($($name:ident = $model:ty, $seq:literal, $priority:expr;)+) => {$(
+        mod $name {
+            use super::judge::{ERR, Judge, Seen};
+            use super::program::*;
+            use super::{Judged, judge, set_judge};
+            use crate::support::*;
+            use nv_rtos::nv_replay::{Commit, Committed};
+            use nv_rtos::nvmem::{Model, Region};
+            use nv_rtos::pmem_tx::{self, Preempted};
+            use nv_rtos::{Error, Event, Guard, Isr, Made, Port, Spawn, Step, Thread, ThreadId};
+            use nv_rtos::{Joiner, Until, code};
+            use nv_rtos::{wait_notification, wait_notification_timeout};
+            use nv_rtos::{wait_until, wait_until_timeout};
+            use powerfail::World;
+            use std::cell::Cell;
+            use std::mem::MaybeUninit;
+            pub type Fram = Preempted<$model, super::Checked>;
+            const SEQ: u8 = $seq;
+            const PRIORITY: [u8; THREADS] = $priority;
+            include!("generated/machine.rs");
+
+            /// A formatted region.
+            pub fn image() -> Vec<u8> {
+                let mut words = vec![MaybeUninit::new(0u64); super::BYTES / 8];
+                drop(Plan::open(Region::new(&mut words)).expect("an open"));
+                // SAFETY: initialised above; padding of roots is zero.
+                let words = words.iter().map(|w| unsafe { w.assume_init() });
+                words.flat_map(u64::to_ne_bytes).collect()
+            }
+        }
+    )+};
+}
+
+machines! {
+    equal = nv_rtos::nvmem::InOrder32, 3, [1, 1, 1, 1, 1, 1, 0, 1];
+    mixed = nv_rtos::nvmem::InOrder32, 4, [2, 1, 3, 2, 252, 1, 0, 4];
+    halves = Buffered16, 3, [1, 2, 2, 3, 4, 1, 0, 1];
+}
+
+const BYTES: usize = 16 * 1024;
+
+/// What is done with each program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    /// Runs without a cut.
+    Uncut,
+    /// Each cut.
+    Cuts,
+    /// Each cut, from the first boot of a blank region on.
+    First,
+    /// One cut in 20.
+    Some,
+    /// Some pairs of cuts.
+    Twice,
+    /// Each preemption and interrupt, with some cuts.
+    Preempt,
+}
+
+/// Runs a program on a machine. The failure, if there is one.
+fn campaign(machine: u64, program: &Program, mode: Mode) -> Result<Summary, String> {
+    macro_rules! on {
+        ($name:ident) => {{
+            let e = explore_with(
+                program.clone(),
+                Mapped::<$name::Fram>::new(BYTES),
+                $name::life,
+            );
+            match mode {
+                Mode::First => run(e, mode),
+                _ => run(e.image($name::image()), mode),
+            }
+        }};
+    }
+    match machine % 3 {
+        0 => on!(equal),
+        1 => on!(mixed),
+        _ => on!(halves),
+    }
+}
+
+fn run<M: Media>(e: Explore<M, Seen>, mode: Mode) -> Result<Summary, String> {
+    let e = e.name(&format!("generated::{mode:?}")).threads(1).limit(8);
+    let e = match mode {
+        Mode::Uncut => e.depth(0),
+        Mode::Cuts | Mode::First => e,
+        Mode::Some => e.one_in(20),
+        Mode::Twice => e.depth(2).one_in(50),
+        Mode::Preempt => e.preemptions(1).one_in(200),
+    };
+    e.try_run().map_err(|f| f.report().to_owned())
+}
+
+/// So many programs, from the run's seed on. The machines take turns.
+fn campaigns(n: u32, mode: Mode, make: impl Fn(u64) -> Program) {
+    for seed in (seed()..).take(programs(n) as usize) {
+        let program = make(seed);
+        if let Err(first) = campaign(seed, &program, mode) {
+            eprintln!("seed {seed} fails; a shorter program is searched: {first}");
+            let fails = |p: &Program| campaign(seed, p, mode).err();
+            let (program, why) = shrink::shrink(program, fails);
+            let test = shrink::as_test(seed % 3, &format!("{mode:?}"), &program);
+            panic!("seed {seed}, {mode:?}: {why}\nthe shortest program:\n{test}");
+        }
+    }
+}
+
+/// The program of a failure: the acts of some threads.
+#[track_caller]
+fn again<const N: usize>(machine: u64, mode: Mode, threads: [(usize, Vec<Act>); N]) {
+    let mut program = Program {
+        threads: Default::default(),
+        preempted: mode == Mode::Preempt,
+    };
+    for (t, acts) in threads {
+        program.threads[t] = acts;
+    }
+    if let Err(why) = campaign(machine, &program, mode) {
+        panic!("{why}");
+    }
+}
+
+#[test]
+fn runs_without_a_cut() {
+    campaigns(60, Mode::Uncut, from_seed::any);
+}
+
+#[test]
+fn each_cut() {
+    campaigns(3, Mode::Cuts, from_seed::any);
+}
+
+#[test]
+fn from_the_first_boot_on() {
+    campaigns(1, Mode::First, from_seed::any);
+}
+
+#[test]
+fn pairs_of_cuts() {
+    campaigns(1, Mode::Twice, from_seed::any);
+}
+
+#[test]
+fn each_preemption() {
+    campaigns(1, Mode::Preempt, from_seed::preempted);
+}
+
+#[test]
+fn locks() {
+    campaigns(30, Mode::Uncut, from_seed::locks);
+    campaigns(3, Mode::Cuts, from_seed::locks);
+}
+
+#[test]
+fn timers() {
+    campaigns(30, Mode::Uncut, from_seed::timers);
+    campaigns(2, Mode::Cuts, from_seed::timers);
+}
+
+#[test]
+fn aborted_threads() {
+    campaigns(60, Mode::Uncut, from_seed::aborts);
+    campaigns(3, Mode::Cuts, from_seed::aborts);
+}
+
+#[test]
+fn spawned_threads() {
+    campaigns(30, Mode::Uncut, from_seed::spawns);
+    campaigns(2, Mode::Cuts, from_seed::spawns);
+}
+
+#[test]
+fn made_objects() {
+    campaigns(60, Mode::Uncut, from_seed::makes);
+    campaigns(3, Mode::Cuts, from_seed::makes);
+}
+
+#[test]
+fn laps_of_tickets() {
+    campaigns(1, Mode::Some, |seed| {
+        from_seed::laps(60 + 10 * (seed % 8) as u32)
+    });
+}
