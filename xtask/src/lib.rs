@@ -18,6 +18,7 @@ mod docs;
 mod evaluate;
 pub mod figures;
 mod firmware;
+pub mod generated;
 mod inspect;
 mod install;
 mod kill;
@@ -30,9 +31,11 @@ mod programs_of_tests;
 pub mod project;
 pub mod qemu;
 pub mod run;
-mod sabotage;
+pub mod sabotage;
 pub mod shard;
 pub mod sizes;
+pub mod stats;
+mod test_program;
 
 pub use firmware::build_for_msp430;
 
