@@ -13,6 +13,7 @@ mod ci;
 pub mod clocks;
 pub mod commit;
 mod consumers;
+pub mod coverage;
 mod demo;
 mod docs;
 mod evaluate;
@@ -74,6 +75,7 @@ enum Command {
     Boards(boards::Args),
     Machine(machine::Args),
     Sabotage(sabotage::Args),
+    Coverage(coverage::Args),
     Sizes(sizes::Args),
     Inspect(inspect::Args),
 }
@@ -121,6 +123,7 @@ pub fn main() -> ExitCode {
         Command::Boards(a) => boards::run(a),
         Command::Machine(a) => machine::run(a),
         Command::Sabotage(a) => sabotage::run(a),
+        Command::Coverage(a) => coverage::run(a),
         Command::Sizes(a) => sizes::run(a),
         Command::Inspect(a) => inspect::run(a),
     };

@@ -3,6 +3,7 @@
 
 use super::{Figures, Measured, Options};
 use anyhow::Result;
+use xtask::coverage;
 use xtask::generated::{ALL, programs};
 use xtask::project::Project;
 use xtask::run::Step;
@@ -36,6 +37,12 @@ pub fn all(project: &Project, step: &Step, _: Options) -> Result<Measured> {
             figures.insert(format!("generated.{}.{name}", g.key), value);
         }
     }
+    let kernel = coverage::of(project, step, "nv-rtos")?;
+    let branches = coverage::sum(kernel.iter().map(|f| f.branches));
+    figures.insert(
+        "generated.rtos.branches_reached".to_owned(),
+        branches.reached as f64 / branches.of as f64,
+    );
     Ok(Measured {
         figures,
         wrong: (!wrong.is_empty()).then(|| wrong.join("\n")),
