@@ -13,15 +13,17 @@
 mod checks;
 mod deep;
 pub mod deny;
-mod gates;
+pub mod gates;
 pub mod packages;
+
+pub use checks::seeded;
 
 use crate::commit::Commit;
 use crate::install::Need;
 use crate::project::{Project, nightly};
 use crate::run::{Outcome, Run, Step, Task};
 use crate::shard::Shard;
-use crate::{boards, consumers, demo, lab, machine, msp430, qemu, sabotage};
+use crate::{boards, consumers, demo, generated, lab, machine, msp430, qemu, sabotage};
 use anyhow::{Result, bail};
 
 /// The checks that need nothing but the pinned toolchain and a C compiler: 20 minutes on 2 cores
@@ -98,18 +100,12 @@ struct Def {
     about: &'static str,
 }
 
-const fn step(
-    name: &'static str,
-    when: When,
-    needs: &'static [Need],
-    does: Does,
-    about: &'static str,
-) -> Def {
+const fn step(name: &'static str, when: When, does: Does, about: &'static str) -> Def {
     Def {
         name,
         when,
         divided: false,
-        needs,
+        needs: &[],
         items: None,
         does,
         about,
@@ -117,6 +113,10 @@ const fn step(
 }
 
 impl Def {
+    const fn needs(mut self, needs: &'static [Need]) -> Self {
+        self.needs = needs;
+        self
+    }
     const fn divided(mut self) -> Self {
         self.divided = true;
         self
@@ -127,230 +127,113 @@ impl Def {
     }
 }
 
+/// What the firmware of boards needs.
+const QEMU: &[Need] = &[Need::Targets, Need::Nightly, Need::Qemu];
+/// What scenarios as machine code need.
+const RIG: &[Need] = &[Need::Targets, Need::Nightly, Need::Rig, Need::Qemu];
+/// What the lab needs.
+const LAB: &[Need] = &[
+    Need::Nightly,
+    Need::Qemu,
+    Need::Mspdebug,
+    Need::Valgrind,
+    Need::Rig,
+];
+
 /// All steps. A run begins with the first and the last ones at the same time: those at the front
 /// share target/debug, those at the end build in folders of their own, the longest last.
+#[rustfmt::skip] // a table
 const STEPS: &[Def] = &[
-    step("fmt", When::Test, &[], checks::fmt, "formatting"),
-    step(
-        "docs-check",
-        When::Test,
-        &[],
-        checks::links,
-        "links, names and figures in documents and sources",
-    ),
-    step(
-        "test",
-        When::Test,
-        &[],
-        checks::tests,
-        "tests of all packages, with samples of their campaigns; with --all whole campaigns",
-    )
-    .divided(),
-    step(
-        "doctest",
-        When::Test,
-        &[],
-        checks::doctests,
-        "code blocks of rustdoc and of the documents",
-    ),
-    step(
-        "clippy",
-        When::Test,
-        &[],
-        checks::clippy,
-        "clippy with the default features and with all",
-    ),
-    step(
-        "figures",
-        When::Test,
-        &[Need::Targets],
-        gates::on_a_host,
-        "gated figures that a host and the stable toolchain give",
-    ),
-    step(
-        "bare",
-        When::Test,
-        &[Need::Targets],
-        checks::bare,
-        "crates and examples on the bare targets",
-    ),
-    step(
-        "examples",
-        When::Test,
-        &[],
-        consumers::check_first,
-        "first examples of the READMEs and the guide, each in a package of its own",
-    ),
-    step(
-        "sabotage",
-        When::Part(5),
-        &[],
-        sabotage::check,
-        "planted bugs, each of which a suite must notice",
-    )
-    .of(sabotage::items),
-    step(
-        "rustdoc",
-        When::Turn(1),
-        &[],
-        checks::rustdoc,
-        "pages of the published crates: links, and errors of functions",
-    ),
-    step(
-        "features",
-        When::Turn(2),
-        &[],
-        checks::features,
-        "clippy with each feature alone",
-    ),
-    step(
-        "demo",
-        When::Turn(4),
-        &[Need::Nightly, Need::Rig],
-        |ctx, s| demo::check(&ctx.project, s),
-        "short runs of the demos",
-    ),
-    step(
-        "crosscheck",
-        When::Turn(2),
-        &[Need::Nightly, Need::Mspdebug],
-        crosscheck,
-        "the MSP430's emulator against mspdebug's simulator",
-    ),
-    step(
-        "arithmetic",
-        When::Turn(2),
-        &[Need::Nightly],
-        |ctx, s| msp430::arithmetic(&ctx.project, s),
-        "arithmetic of the MSP430's images against the host's",
-    ),
-    step(
-        "system-msp430",
-        When::Turn(3),
-        &[Need::Nightly],
+    step("fmt", When::Test, checks::fmt, "formatting"),
+    step("docs-check", When::Test, checks::links,
+        "links, names and figures in documents and sources"),
+    step("test", When::Test, checks::tests,
+        "tests of all packages, with samples of their campaigns; with --all whole campaigns")
+        .divided(),
+    step("doctest", When::Test, checks::doctests,
+        "code blocks of rustdoc and of the documents"),
+    step("clippy", When::Test, checks::clippy,
+        "clippy with the default features and with all"),
+    step("figures", When::Test, gates::on_a_host,
+        "gated figures that a host and the stable toolchain give")
+        .needs(&[Need::Targets]),
+    step("bare", When::Test, checks::bare,
+        "crates and examples on the bare targets")
+        .needs(&[Need::Targets]),
+    step("examples", When::Test, consumers::check_first,
+        "first examples of the READMEs and the guide, each in a package of its own"),
+
+    step("sabotage", When::Part(5), sabotage::check,
+        "planted bugs, each of which a suite must notice")
+        .of(sabotage::items),
+    step("generated", When::Part(6), generated::check,
+        "generated programs, judged by models; with --all the planted bugs that they notice")
+        .of(generated::items),
+    step("rustdoc", When::Turn(1), checks::rustdoc,
+        "pages of the published crates: links, and errors of functions"),
+    step("features", When::Turn(2), checks::features,
+        "clippy with each feature alone"),
+    step("demo", When::Turn(4), |ctx, s| demo::check(&ctx.project, s),
+        "short runs of the demos")
+        .needs(&[Need::Nightly, Need::Rig]),
+    step("crosscheck", When::Turn(2), crosscheck,
+        "the MSP430's emulator against mspdebug's simulator")
+        .needs(&[Need::Nightly, Need::Mspdebug]),
+    step("arithmetic", When::Turn(2), |ctx, s| msp430::arithmetic(&ctx.project, s),
+        "arithmetic of the MSP430's images against the host's")
+        .needs(&[Need::Nightly]),
+    step("system-msp430", When::Turn(3),
         |ctx, s| msp430::kills(&ctx.project, ctx.all, s, ctx.seed("system-msp430")),
-        "whole systems on an MSP430, killed at seeded instructions",
-    ),
-    step(
-        "system-qemu",
-        When::Turn(3),
-        &[Need::Nightly, Need::Qemu],
+        "whole systems on an MSP430, killed at seeded instructions")
+        .needs(&[Need::Nightly]),
+    step("system-qemu", When::Turn(3),
         |ctx, s| qemu::kills(&ctx.project, ctx.all, s, ctx.seed("system-qemu")),
-        "whole systems in QEMU, killed at seeded instructions",
-    ),
-    step(
-        "sizes",
-        When::Turn(1),
-        &[Need::Targets, Need::Nightly],
-        checks::sizes,
-        "what each crate adds to a program, on each target",
-    ),
-    step(
-        "msp430",
-        When::Turn(2),
-        &[Need::Nightly],
-        checks::msp430,
-        "crates for MSP430",
-    ),
-    step(
-        "choices",
-        When::All,
-        &[Need::Nightly, Need::Choices],
-        packages::choices,
-        "oldest dependencies, sets of features, unused dependencies",
-    ),
-    step(
-        "deny",
-        When::Turn(1),
-        &[Need::CargoDeny],
-        deny::deny,
-        "licences and sources of dependencies",
-    ),
-    step(
-        "msrv",
-        When::Turn(2),
-        &[Need::Oldest],
-        packages::msrv,
-        "the oldest compiler",
-    ),
-    step(
-        "publish",
-        When::Turn(1),
-        &[],
-        packages::publish,
-        "each crate built from its package",
-    ),
-    step(
-        "consumers",
-        When::Turn(4),
-        &[],
-        |ctx, s| consumers::check(&ctx.project, s),
-        "each step of the guide and of the READMEs as a new user does it",
-    ),
-    step(
-        "boards",
-        When::Turn(3),
-        &[Need::Targets, Need::Nightly, Need::Qemu],
+        "whole systems in QEMU, killed at seeded instructions")
+        .needs(&[Need::Nightly, Need::Qemu]),
+    step("sizes", When::Turn(1), checks::sizes,
+        "what each crate adds to a program, on each target")
+        .needs(&[Need::Targets, Need::Nightly]),
+    step("msp430", When::Turn(2), checks::msp430,
+        "crates for MSP430")
+        .needs(&[Need::Nightly]),
+    step("choices", When::All, packages::choices,
+        "oldest dependencies, sets of features, unused dependencies")
+        .needs(&[Need::Nightly, Need::Choices]),
+    step("deny", When::Turn(1), deny::deny,
+        "licences and sources of dependencies")
+        .needs(&[Need::CargoDeny]),
+    step("msrv", When::Turn(2), packages::msrv,
+        "the oldest compiler")
+        .needs(&[Need::Oldest]),
+    step("publish", When::Turn(1), packages::publish,
+        "each crate built from its package"),
+    step("consumers", When::Turn(4), |ctx, s| consumers::check(&ctx.project, s),
+        "each step of the guide and of the READMEs as a new user does it"),
+    step("boards", When::Turn(3),
         |ctx, s| boards::check(&ctx.project, ctx.all, s, ctx.seed("boards")),
-        "firmware of boards; some runs in QEMU and is reset at seeded instructions",
-    ),
-    step(
-        "lab",
-        When::All,
-        &[
-            Need::Nightly,
-            Need::Qemu,
-            Need::Mspdebug,
-            Need::Valgrind,
-            Need::Rig,
-        ],
-        lab::check,
-        "tests of the lab, and its scenarios on all machines",
-    ),
-    step(
-        "evaluate",
-        When::All,
-        &[
-            Need::Nightly,
-            Need::Qemu,
-            Need::Mspdebug,
-            Need::Valgrind,
-            Need::Rig,
-        ],
-        |_, s| crate::evaluate::check(s),
-        "all figures that are the same on every computer",
-    ),
-    step(
-        "fuzz",
-        When::Part(4),
-        &[Need::Nightly, Need::CargoFuzz],
-        deep::fuzz,
-        "hostile images",
-    )
-    .of(deep::fuzz_targets),
-    step(
-        "miri",
-        When::Part(6),
-        &[Need::Nightly, Need::Miri],
-        deep::miri,
-        "suites under Stacked Borrows and under Tree Borrows",
-    )
-    .of(deep::miri_suites),
-    step(
-        "figures-machine",
-        When::Always,
-        &[Need::Targets, Need::Nightly, Need::Rig, Need::Qemu],
-        gates::on_machines,
-        "gated figures of machine code",
-    ),
-    step(
-        "machine",
-        When::Part(6),
-        &[Need::Targets, Need::Nightly, Need::Rig, Need::Qemu],
-        machine::check,
-        "scenarios as machine code, cut at every instruction",
-    )
-    .of(machine::items),
+        "firmware of boards; some runs in QEMU and is reset at seeded instructions")
+        .needs(QEMU),
+    step("lab", When::All, lab::check,
+        "tests of the lab, and its scenarios on all machines")
+        .needs(LAB),
+    step("evaluate", When::All, |_, s| crate::evaluate::check(s),
+        "all figures that are the same on every computer")
+        .needs(LAB),
+
+    step("fuzz", When::Part(4), deep::fuzz, "hostile images")
+        .of(deep::fuzz_targets)
+        .needs(&[Need::Nightly, Need::CargoFuzz]),
+    step("miri", When::Part(6), deep::miri,
+        "suites under Stacked Borrows and under Tree Borrows")
+        .of(deep::miri_suites)
+        .needs(&[Need::Nightly, Need::Miri]),
+    step("figures-machine", When::Always, gates::on_machines,
+        "gated figures of machine code")
+        .needs(RIG),
+    step("machine", When::Part(6), machine::check,
+        "scenarios as machine code, cut at every instruction")
+        .of(machine::items)
+        .needs(RIG),
 ];
 
 /// Random programs and the scenarios against mspdebug, and the emulator's tests that use it.

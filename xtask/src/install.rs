@@ -12,6 +12,7 @@ use std::process::Command;
 
 /// The version that is installed where there is none.
 const CARGO_FUZZ: (&str, &str) = ("cargo-fuzz", "0.13.2");
+const LLVM_COV: (&str, &str) = ("cargo-llvm-cov", "0.9.1");
 
 /// Something that a step needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +23,8 @@ pub enum Need {
     Nightly,
     Miri,
     CargoFuzz,
+    /// cargo-llvm-cov, and the tools that it calls.
+    LlvmCov,
     CargoDeny,
     /// The compilers that published crates promise to build with.
     Oldest,
@@ -54,6 +57,17 @@ impl Need {
                 ]))
             }
             Need::CargoFuzz => tool(CARGO_FUZZ),
+            Need::LlvmCov => {
+                nightly_with_sources()?;
+                get(rustup(&[
+                    "component",
+                    "add",
+                    "llvm-tools",
+                    "--toolchain",
+                    "nightly",
+                ]))?;
+                tool(LLVM_COV)
+            }
             Need::Choices => TOOLS.into_iter().try_for_each(tool),
             Need::CargoDeny if has_program("cargo-deny") => Ok(()),
             Need::CargoDeny => get(deny::install()),
@@ -84,6 +98,7 @@ impl Need {
             Need::Nightly => "nightly",
             Need::Miri => "Miri",
             Need::CargoFuzz => "cargo-fuzz",
+            Need::LlvmCov => "cargo-llvm-cov",
             Need::CargoDeny => "cargo-deny",
             Need::Oldest => "older compilers",
             Need::Choices => "cargo-hack, cargo-machete",

@@ -13,11 +13,13 @@ mod ci;
 pub mod clocks;
 pub mod commit;
 mod consumers;
+pub mod coverage;
 mod demo;
 mod docs;
 mod evaluate;
 pub mod figures;
 mod firmware;
+pub mod generated;
 mod inspect;
 mod install;
 mod kill;
@@ -30,9 +32,11 @@ mod programs_of_tests;
 pub mod project;
 pub mod qemu;
 pub mod run;
-mod sabotage;
+pub mod sabotage;
 pub mod shard;
 pub mod sizes;
+pub mod stats;
+mod test_program;
 
 pub use firmware::build_for_msp430;
 
@@ -71,6 +75,7 @@ enum Command {
     Boards(boards::Args),
     Machine(machine::Args),
     Sabotage(sabotage::Args),
+    Coverage(coverage::Args),
     Sizes(sizes::Args),
     Inspect(inspect::Args),
 }
@@ -118,6 +123,7 @@ pub fn main() -> ExitCode {
         Command::Boards(a) => boards::run(a),
         Command::Machine(a) => machine::run(a),
         Command::Sabotage(a) => sabotage::run(a),
+        Command::Coverage(a) => coverage::run(a),
         Command::Sizes(a) => sizes::run(a),
         Command::Inspect(a) => inspect::run(a),
     };

@@ -1,5 +1,6 @@
 //! How long the loop of a change is: figures that are reported, and not compared.
 
+use crate::ci::gates;
 use crate::clocks::{unseeded_choices, wall_time_limits};
 use crate::figures::Figures;
 use crate::project::Project;
@@ -8,16 +9,13 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
 
-/// The list of the figures that CI compares: `[[figure]]` with `key`, `tier` and `reason`.
-const GATED: &str = "docs/gated.toml";
-
 /// The figures.
 ///
 /// **Errors**: git or cargo does not answer, or a file cannot be read.
 pub fn figures(project: &Project) -> Result<Figures> {
     let all = [
         ("words", words(project)?),
-        ("gated_figures", gated_figures(project)?),
+        ("gated_figures", gates::gates(project)?.len()),
         ("test_programs", test_programs(project)),
         ("src_lines", src_lines(project)?),
         ("lab_lines", lab_lines(project)?),
@@ -57,19 +55,6 @@ pub fn words(project: &Project) -> Result<usize> {
     let outside = |p: &str| p.ends_with(".md") && !p.starts_with("lab/");
     let words = |text: &str| text.split_ascii_whitespace().count();
     sum(project, &tracked(project, outside)?, words)
-}
-
-/// How many figures CI compares.
-///
-/// **Errors**: the list cannot be read. Without a list there are none.
-pub fn gated_figures(project: &Project) -> Result<usize> {
-    let path = project.root.join(GATED);
-    if !path.exists() {
-        return Ok(0);
-    }
-    let list: toml::Table = std::fs::read_to_string(path)?.parse().context(GATED)?;
-    let figures = list.get("figure").and_then(|f| f.as_array());
-    Ok(figures.map_or(0, Vec::len))
 }
 
 /// How many programs of integration tests the workspace of the crates has.

@@ -45,15 +45,22 @@ pub struct Args {
     /// Only bugs whose names contain this
     #[arg(long, value_name = "NAME")]
     bug: Option<String>,
+    /// Runs the generated programs alone. They must catch each bug whose line has no fourth column
+    #[arg(long)]
+    generated: bool,
 }
 
 /// The figures of one crate.
 pub struct Score {
+    /// The crate.
     pub package: String,
+    /// How many bugs it plants.
     pub planted: usize,
+    /// How many of them a test has noticed.
     pub caught: usize,
 }
 
+/// `cargo xtask sabotage`.
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
     if let Some(p) = &a.package {
@@ -65,16 +72,20 @@ pub fn run(a: Args) -> Result<()> {
         );
     }
     let step = Step::alone(project.target.join("xtask/sabotage.log"), "sabotage");
-    let wanted = |b: &Bug| {
+    let (mut bugs, mut wrong) = list::read(&project)?;
+    if a.package.is_none() && a.bug.is_none() {
+        wrong.extend(too_few(&bugs));
+    }
+    bugs.retain(|b| {
         a.package.as_ref().is_none_or(|p| *p == b.package)
             && a.bug.as_ref().is_none_or(|n| b.name.contains(n))
+    });
+    let (scores, misses) = match a.generated {
+        true => by_generated_programs(&project, &step, bugs, true)?,
+        false => by_suites(&project, &step, &bugs, true)?,
     };
-    let all = a.package.is_none() && a.bug.is_none();
-    let (scores, mut wrong) = trials(&project, &step, wanted, true)?;
     drop(step);
-    if all {
-        wrong.extend(too_few(&list::read(&project)?.0));
-    }
+    wrong.extend(misses);
     for s in &scores {
         println!(
             "{:12} {:3} planted, {:3} caught",
@@ -97,15 +108,36 @@ pub fn items(ctx: &Ctx) -> Result<Vec<String>> {
 
 /// The step of `cargo xtask ci`: the bugs of the run's part.
 pub fn check(ctx: &Ctx, step: &Step) -> Result<Outcome> {
-    let mine = ctx.mine("sabotage", items(ctx)?);
-    let wanted = |b: &Bug| mine.contains(&b.name);
-    let (scores, mut wrong) = trials(&ctx.project, step, wanted, false)?;
-    wrong.extend(too_few(&list::read(&ctx.project)?.0));
+    let (bugs, mut wrong) = list::read(&ctx.project)?;
+    wrong.extend(too_few(&bugs));
+    let mine = ctx.mine("sabotage", bugs);
+    let (scores, misses) = by_suites(&ctx.project, step, &mine, false)?;
+    wrong.extend(misses);
     verdict(&scores, wrong)?;
+    Ok(said(&scores).into())
+}
+
+/// How many of a package's bugs its generated programs alone catch. The second part of the result
+/// says where the list is wrong about that.
+///
+/// **Errors**: a list cannot be read, or a program does not build.
+pub fn generated(project: &Project, step: &Step, package: &str) -> Result<(Score, Vec<String>)> {
+    let (mut bugs, _) = list::read(project)?;
+    bugs.retain(|b| b.package == package);
+    let (mut scores, wrong) = by_generated_programs(project, step, bugs, false)?;
+    let score = scores.pop();
+    Ok((
+        score.with_context(|| format!("{package} plants no bug"))?,
+        wrong,
+    ))
+}
+
+/// For people: `package caught/planted, ...`.
+fn said(scores: &[Score]) -> String {
     let each = scores
         .iter()
         .map(|s| format!("{} {}/{}", s.package, s.caught, s.planted));
-    Ok(each.collect::<Vec<_>>().join(", ").into())
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// What is wrong with the number of bugs that the crates plant.
@@ -136,29 +168,89 @@ fn verdict(scores: &[Score], mut wrong: Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Builds the tests, runs them with each bug, and runs what caught it without the bug. The second
-/// part of the result lists the bugs that escaped and those that are not listed.
-fn trials(
+/// Each bug against the tests that its line names. The second part lists those that escaped.
+fn by_suites(
     project: &Project,
     step: &Step,
-    wanted: impl Fn(&Bug) -> bool,
+    bugs: &[Bug],
     verbose: bool,
 ) -> Result<(Vec<Score>, Vec<String>)> {
-    let (mut bugs, mut wrong) = list::read(project)?;
-    bugs.retain(wanted);
+    let tried = trials(project, step, bugs, verbose)?;
+    let wrong = bugs.iter().zip(&tried).filter_map(|(b, t)| match t {
+        Tried::Caught => None,
+        Tried::Escaped(tests) => Some(format!(
+            "escaped {tests} tests: {} ({}): {}",
+            b.name, b.args, b.what
+        )),
+    });
+    Ok((scores(bugs, &tried), wrong.collect()))
+}
+
+/// The tests that are generated programs, without those that each repeat one that found something.
+const GENERATED: &str = "--test suite generated:: --skip generated::found";
+
+/// Each bug against the generated programs of its crate alone. The second part lists those that
+/// escaped without a reason in their line, and the reasons that no longer hold.
+fn by_generated_programs(
+    project: &Project,
+    step: &Step,
+    mut bugs: Vec<Bug>,
+    verbose: bool,
+) -> Result<(Vec<Score>, Vec<String>)> {
+    for b in &mut bugs {
+        b.args = GENERATED.to_owned();
+    }
+    let tried = trials(project, step, &bugs, verbose)?;
+    let wrong = bugs
+        .iter()
+        .zip(&tried)
+        .filter_map(|(b, t)| match (t, &b.unseen) {
+            (Tried::Escaped(0), _) => Some(format!("{} has no generated programs", b.package)),
+            (Tried::Escaped(_), None) => Some(format!(
+                "{}: no generated program notices it, and its line does not say why",
+                b.name
+            )),
+            (Tried::Caught, Some(why)) => Some(format!(
+                "{}: a generated program notices it, but its line says: {why}",
+                b.name
+            )),
+            _ => None,
+        });
+    Ok((scores(&bugs, &tried), wrong.collect()))
+}
+
+/// What became of a bug.
+enum Tried {
+    Caught,
+    /// So many tests passed.
+    Escaped(u64),
+}
+
+/// The figures of each crate.
+fn scores(bugs: &[Bug], tried: &[Tried]) -> Vec<Score> {
     let mut scores: Vec<Score> = Vec::new();
-    for b in &bugs {
+    for (b, t) in bugs.iter().zip(tried) {
+        let caught = usize::from(matches!(t, Tried::Caught));
         match scores.iter_mut().find(|s| s.package == b.package) {
-            Some(s) => s.planted += 1,
+            Some(s) => {
+                s.planted += 1;
+                s.caught += caught;
+            }
             None => scores.push(Score {
                 package: b.package.clone(),
                 planted: 1,
-                caught: 0,
+                caught,
             }),
         }
     }
-    let package = (scores.len() == 1).then(|| scores[0].package.as_str());
-    let built = trial::build(project, step, package, &bugs)?;
+    scores
+}
+
+/// Builds the tests, runs them with each bug, and runs what caught it without the bug.
+fn trials(project: &Project, step: &Step, bugs: &[Bug], verbose: bool) -> Result<Vec<Tried>> {
+    let package = bugs.first().map(|b| b.package.as_str());
+    let package = package.filter(|p| bugs.iter().all(|b| b.package == *p));
+    let built = trial::build(project, step, package, bugs)?;
     let work: Vec<_> = bugs
         .iter()
         .map(|b| trial::select(&built, b))
@@ -167,7 +259,7 @@ fn trials(
         bugs.len() as u64,
         "{spinner} sabotage  {bar:30} {pos}/{len}  {elapsed}, {eta} left  {wide_msg}",
     );
-    let tried = in_parallel(&work, |w| {
+    let ended = in_parallel(&work, |w| {
         let start = Instant::now();
         let end = trial::plant(project, &built, w)?;
         shown.inc(1);
@@ -177,7 +269,7 @@ fn trials(
     shown.finish_and_clear();
     // What caught a bug must pass without it. Many are caught by the same test.
     let mut same = Vec::new();
-    for (end, _) in &tried {
+    for (end, _) in &ended {
         if let End::Caught(c) = end
             && !same.contains(&c.same)
         {
@@ -185,27 +277,17 @@ fn trials(
         }
     }
     in_parallel(&same, |run| trial::without(project, step, &built, run))?;
-    for (w, (end, took)) in work.iter().zip(tried) {
-        let how = match end {
-            End::Caught(c) => {
-                if let Some(s) = scores.iter_mut().find(|s| s.package == w.bug.package) {
-                    s.caught += 1;
-                }
-                c.how
-            }
-            End::Escaped(tests) => {
-                wrong.push(format!(
-                    "escaped {tests} tests: {} ({}): {}",
-                    w.bug.name, w.bug.args, w.bug.what
-                ));
-                "ESCAPED".into()
-            }
+    let tried = work.iter().zip(ended).map(|(w, (end, took))| {
+        let (how, tried) = match end {
+            End::Caught(c) => (c.how, Tried::Caught),
+            End::Escaped(tests) => ("ESCAPED".into(), Tried::Escaped(tests)),
         };
         if verbose {
             println!("{:44} {:5.1} s  {how}", w.bug.name, took.as_secs_f32());
         }
-    }
-    Ok((scores, wrong))
+        tried
+    });
+    Ok(tried.collect())
 }
 
 /// Runs `f` over the items on all cores; the results are in order.

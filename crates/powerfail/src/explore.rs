@@ -498,6 +498,7 @@ impl Campaign {
             sum = sum + self.run_campaign(number)?;
             sum.points += 1;
         }
+        sum.programs = 1;
         Ok(sum)
     }
 

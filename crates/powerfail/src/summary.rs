@@ -9,6 +9,8 @@ use std::fmt;
 pub struct Summary {
     /// The number of cuts.
     pub cuts: u64,
+    /// The number of programs: 1, or as many as [`random`](crate::random) has made.
+    pub programs: u64,
     /// The number of distinct states that were booted and checked.
     pub boots: u64,
     /// The number of states that were skipped because they had been booted before.
@@ -37,6 +39,7 @@ impl std::ops::Add for Summary {
     fn add(self, o: Summary) -> Summary {
         Summary {
             cuts: self.cuts + o.cuts,
+            programs: self.programs + o.programs,
             boots: self.boots + o.boots,
             duplicates: self.duplicates + o.duplicates,
             sampled: self.sampled + o.sampled,
@@ -53,6 +56,7 @@ impl Summary {
     pub(crate) fn of(c: &Count, setup: &Setup) -> Summary {
         Summary {
             cuts: c.cuts,
+            programs: 1,
             boots: c.boots,
             duplicates: c.duplicates,
             sampled: c.sampled,
@@ -75,13 +79,14 @@ impl Summary {
         let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     }
 
-    /// Appends the line `name cuts boots failed` to the file of `POWERFAIL_STATS`.
+    /// Appends the line `name cuts boots failed programs` to the file of `POWERFAIL_STATS`.
     pub(crate) fn append(&self, name: &str, failed: u32) {
         let Some(path) = std::env::var_os("POWERFAIL_STATS") else {
             return;
         };
         let name = crate::names::plain(name);
-        let line = format!("{name} {} {} {failed}\n", self.cuts, self.boots);
+        let (cuts, boots, programs) = (self.cuts, self.boots, self.programs);
+        let line = format!("{name} {cuts} {boots} {failed} {programs}\n");
         let file = std::fs::OpenOptions::new()
             .append(true)
             .create(true)
@@ -96,6 +101,9 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.programs > 1 {
+            write!(f, "{} programs, ", self.programs)?;
+        }
         write!(f, "{} cuts, {} boots", self.cuts, self.boots)?;
         if self.depth > 0 {
             write!(f, ", depth {}", self.depth)?;

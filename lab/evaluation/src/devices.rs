@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use xtask::machine::Which;
 use xtask::project::Project;
 use xtask::run::{Step, cargo};
+use xtask::stats;
 
 /// The scenarios that measure: all, because what the marks cost is measured beside transactions.
 const SCENARIOS: &str = "-costs/";
@@ -63,10 +64,10 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
         .env("POWERFAIL_STATS", &stats)
         .args(["test", "-p", "nv-device", "--test", "suite", "crash::"]);
     step.run(c)?;
-    let text = std::fs::read_to_string(&stats).with_context(|| stats.display().to_string())?;
-    figures.insert("device.cuts".to_owned(), cuts(&text)?);
-    // A failure would have ended the test.
-    figures.insert("device.failures".to_owned(), 0.0);
+    let counts = stats::read(&stats)?;
+    ensure!(counts.cuts > 0.0, "no campaign has written its cuts");
+    figures.insert("device.cuts".to_owned(), counts.cuts);
+    figures.insert("device.failures".to_owned(), counts.failed);
     let which = Which {
         scenario: Some(MACHINE),
         ..Which::default()
@@ -82,16 +83,6 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
     figures.insert("device.qemu_failures".to_owned(), failed.len() as f64);
     wrong = wrong.or((!failed.is_empty()).then(|| failed.join("\n")));
     Ok(Measured { figures, wrong })
-}
-
-/// The sum of the cuts of all campaigns: lines of name, cuts, boots, failures.
-fn cuts(stats: &str) -> Result<f64> {
-    let each = stats
-        .lines()
-        .map(|line| line.split_whitespace().nth_back(2)?.parse::<f64>().ok());
-    let sum: f64 = each.flatten().sum();
-    ensure!(sum > 0.0, "no campaign has written its cuts");
-    Ok(sum)
 }
 
 fn section(costs: &Figures, machine: &str, name: &str, count: &str) -> Result<f64> {
@@ -162,11 +153,5 @@ mod tests {
         assert_eq!(found["device.own_commit.instructions"], 10.0);
         costs.remove("machine.arm.device_own.stores");
         assert!(calls(&costs).is_err());
-    }
-
-    #[test]
-    fn the_cuts_of_all_campaigns_are_added_up() {
-        assert_eq!(cuts("node::a 5 2 0\nlamps::b 7 3 0\n").unwrap(), 12.0);
-        assert!(cuts("").is_err());
     }
 }

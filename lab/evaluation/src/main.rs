@@ -3,6 +3,7 @@
 mod checkpoint;
 mod devices;
 mod draw;
+mod generated;
 mod heap;
 mod holes;
 mod intermittent;
@@ -185,6 +186,12 @@ const ALL: &[Evaluation] = &[
         about: "how long the loop of a change is: words of documents, gated figures, programs of tests, lines of code",
         exact: None,
         measure: measure::loops,
+    },
+    Evaluation {
+        name: "generated",
+        about: "programs from a seed, judged by models: their cuts, and the planted bugs that they alone notice",
+        exact: None,
+        measure: generated::all,
     },
     Evaluation {
         name: "campaigns",

@@ -8,6 +8,7 @@ use xtask::machine::Which;
 use xtask::project::{Project, has_program};
 use xtask::run::{Step, cargo};
 use xtask::shard::Shard;
+use xtask::stats::{self, Counts};
 
 /// A program that measures.
 pub struct Program {
@@ -240,30 +241,14 @@ pub fn machine_costs(project: &Project, step: &Step, _: Options) -> Result<Measu
 /// How many cuts the suites must make.
 pub const LEAST: f64 = 100_000.0;
 
-/// Cuts, boots and failures of lines `name cuts boots failed`, one for each campaign.
-pub fn sums(lines: &str) -> Result<[f64; 3]> {
-    let mut sum = [0.0; 3];
-    for line in lines.lines() {
-        let words: Vec<_> = line.split(' ').collect();
-        let [_, numbers @ ..] = &words[..] else {
-            bail!("an empty line among the counts");
-        };
-        if numbers.len() != sum.len() {
-            bail!("not `name cuts boots failed`: {line}");
-        }
-        for (n, word) in sum.iter_mut().zip(numbers) {
-            let word: f64 = word
-                .parse()
-                .with_context(|| format!("not `name cuts boots failed`: {line}"))?;
-            *n += word;
-        }
-    }
-    Ok(sum)
-}
-
 /// The figures of these lines.
 fn counted(lines: &str, mut wrong: Option<String>, shard: Option<Shard>) -> Result<Measured> {
-    let [cuts, boots, failed] = sums(lines)?;
+    let Counts {
+        cuts,
+        boots,
+        failed,
+        ..
+    } = stats::sums(lines)?;
     if failed > 0.0 && wrong.is_none() {
         wrong = Some(format!("{failed} cuts were not survived"));
     }
@@ -294,20 +279,20 @@ mod tests {
 
     #[test]
     fn cuts_that_are_not_survived_are_counted_and_fail_the_evaluation() {
-        let good = "a 60000 10 0\nb 50000 5 0\n";
+        let good = "a 60000 10 0 1\nb 50000 5 0 1\n";
         let m = counted(good, None, None).unwrap();
         assert_eq!(m.figures["tests.cuts_total"], 110_000.0);
         assert_eq!((m.figures["tests.cuts_failed"], m.wrong), (0.0, None));
-        let m = counted("a 60000 10 0\nb 50000 5 1\n", None, None).unwrap();
+        let m = counted("a 60000 10 0 1\nb 50000 5 1 1\n", None, None).unwrap();
         assert_eq!(m.figures["tests.cuts_failed"], 1.0);
         assert!(m.wrong.is_some());
         // Another test failed: no cut did, and it is an error all the same.
         let m = counted(good, Some("assertion".into()), None).unwrap();
         assert_eq!(m.figures["tests.cuts_failed"], 0.0);
         assert!(m.wrong.is_some());
-        let few = counted("a 60 10 0\n", None, None).unwrap();
+        let few = counted("a 60 10 0 1\n", None, None).unwrap();
         assert!(few.wrong.unwrap().contains("required"));
-        let shard = counted("a 60 10 0\n", None, "2/3".parse().ok()).unwrap();
+        let shard = counted("a 60 10 0 1\n", None, "2/3".parse().ok()).unwrap();
         assert_eq!(shard.figures["tests.shard"], 2.0);
         assert!(shard.wrong.is_none());
         assert!(counted("a 60 10\n", None, None).is_err());

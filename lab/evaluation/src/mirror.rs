@@ -11,6 +11,7 @@ use xtask::boards;
 use xtask::machine::Which;
 use xtask::project::{Project, has_target};
 use xtask::run::{Step, cargo};
+use xtask::stats;
 
 const COSTS: &[Program] = &[Program {
     package: "peer-eval",
@@ -84,10 +85,10 @@ pub fn all(project: &Project, step: &Step, options: Options) -> Result<Measured>
             .args(*args)
             .env("POWERFAIL_STATS", &stats);
         let failed = step.run(c).err().map(|e| format!("{e:#}"));
-        let [cuts, _, lost] = measure::sums(&std::fs::read_to_string(&stats)?)?;
-        ensure!(cuts > 0.0, "{args:?}: no cuts");
-        *figures.entry(format!("{prefix}.cuts")).or_default() += cuts;
-        *figures.entry(format!("{prefix}.failures")).or_default() += lost;
+        let counts = stats::read(&stats)?;
+        ensure!(counts.cuts > 0.0, "{args:?}: no cuts");
+        *figures.entry(format!("{prefix}.cuts")).or_default() += counts.cuts;
+        *figures.entry(format!("{prefix}.failures")).or_default() += counts.failed;
         wrong = wrong.or(failed);
     }
     let which = Which {

@@ -15,7 +15,7 @@ use std::process::Command;
 pub const GATED: &str = "docs/gated.toml";
 
 /// A gated figure.
-struct Gate {
+pub struct Gate {
     key: String,
     tier: Tier,
 }
@@ -32,7 +32,7 @@ enum Tier {
 /// The list.
 ///
 /// **Errors**: an entry has no key, tier or reason.
-fn gates(project: &Project) -> Result<Vec<Gate>> {
+pub fn gates(project: &Project) -> Result<Vec<Gate>> {
     let text = std::fs::read_to_string(project.root.join(GATED)).context(GATED)?;
     let list: toml::Table = text.parse().context(GATED)?;
     let list = list.get("figure").and_then(|f| f.as_array());

@@ -30,9 +30,6 @@ const REASON: usize = 8;
 const OF_CRATE: &str = "\
 ## Memories and modes
 
-*Blocking* is a program that waits for its memory, *async* are tasks of an executor, *threads*
-preempt each other.
-
 ";
 
 /// A need on a memory.

@@ -5,18 +5,21 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// One line of a list: `name | arguments of cargo test | what is wrong`.
+/// One line of a list: `name | arguments of cargo test | what is wrong`, and perhaps `| why no
+/// generated program notices it`.
 pub struct Bug {
     pub package: String,
     pub name: String,
     pub args: String,
     pub what: String,
+    /// Why no generated program notices it, if none does.
+    pub unseen: Option<String>,
 }
 
 /// All lists, and where they disagree with the sources: a name that no source plants, a planted
 /// name that is not listed.
 ///
-/// **Errors**: a line that is not of three columns, a name listed twice.
+/// **Errors**: a line that is not of three or four columns, a name listed twice.
 pub fn read(project: &Project) -> Result<(Vec<Bug>, Vec<String>)> {
     let mut bugs: Vec<Bug> = Vec::new();
     let mut wrong = Vec::new();
@@ -57,13 +60,15 @@ pub fn read(project: &Project) -> Result<(Vec<Bug>, Vec<String>)> {
 
 fn parse(package: &str, line: &str) -> Result<Bug> {
     let columns: Vec<_> = line.split('|').map(str::trim).collect();
-    let [name, args, what] = columns[..] else {
-        bail!("not `name | arguments | what is planted`");
+    let (&[name, args, what], unseen) = match columns.split_at_checked(3) {
+        Some((first, [])) => (first.try_into()?, None),
+        Some((first, &[why])) => (first.try_into()?, Some(why.to_owned())),
+        _ => bail!("not `name | arguments | what is planted`, and perhaps `| why it is unseen`"),
     };
     if !name.starts_with(&format!("{package}/")) {
         bail!("the name must start with `{package}/`");
     }
-    if args.is_empty() || what.is_empty() {
+    if args.is_empty() || what.is_empty() || unseen.as_deref() == Some("") {
         bail!("an empty column");
     }
     Ok(Bug {
@@ -71,6 +76,7 @@ fn parse(package: &str, line: &str) -> Result<Bug> {
         name: name.into(),
         args: args.into(),
         what: what.into(),
+        unseen,
     })
 }
 
@@ -106,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_three_columns_and_the_packages_name() {
+    fn a_line_has_three_or_four_columns_and_the_packages_name() {
         let b = parse(
             "nvmem",
             "nvmem/no-crc | --test record | the CRC is not compared",
@@ -119,6 +125,11 @@ mod tests {
         assert!(parse("nvmem", "nvmem/no-crc | --test record").is_err());
         assert!(parse("nvmem", "other/no-crc | --test record | x").is_err());
         assert!(parse("nvmem", "nvmem/no-crc | | x").is_err());
+        assert!(b.unseen.is_none());
+        let b = parse("nvmem", "nvmem/x | --lib | x | no program tries it").unwrap();
+        assert_eq!(b.unseen.as_deref(), Some("no program tries it"));
+        assert!(parse("nvmem", "nvmem/x | --lib | x | ").is_err());
+        assert!(parse("nvmem", "nvmem/x | --lib | x | y | z").is_err());
     }
 
     #[test]

@@ -1,25 +1,16 @@
-//! Building the test programs once, and one run of them with or without a bug.
+//! One run of a test program with or without a bug.
 
 use super::list::Bug;
 use crate::project::Project;
-use crate::run::{Step, cargo, tail};
+use crate::run::{Step, tail};
+use crate::test_program::{self, TestProgram};
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-
-/// A test program.
-pub struct Built {
-    package: String,
-    /// `lib`, or the name of the integration test.
-    name: String,
-    program: PathBuf,
-}
 
 /// One bug with the programs and the filter that must catch it.
 pub struct Work<'a> {
@@ -50,63 +41,20 @@ pub struct Same {
     args: Vec<String>,
 }
 
-/// Builds the programs that the bugs name, with the features `sabotage`: of one package, or of the
-/// whole workspace. Of the workspace the step `test` has built them, with the same features.
+/// Builds the programs that the bugs name, of one package or of the whole workspace.
 pub fn build(
     project: &Project,
     step: &Step,
     package: Option<&str>,
     bugs: &[Bug],
-) -> Result<Vec<Built>> {
-    let mut c = cargo();
-    c.current_dir(&project.root)
-        .args(["test", "--no-run"])
-        .arg("--message-format=json-render-diagnostics");
+) -> Result<Vec<TestProgram>> {
     let mut wanted = BTreeSet::new();
     for bug in bugs {
         let programs = programs_and_filter(bug)?.0;
         ensure!(!programs.is_empty(), "{} names no program", bug.name);
         wanted.extend(programs);
     }
-    for name in wanted {
-        match name {
-            "lib" => c.arg("--lib"),
-            name => c.args(["--test", name]),
-        };
-    }
-    match package {
-        Some(package) => c.args(["-p", package, "--features", "sabotage"]),
-        None => c.args(["--workspace", "--features", &project.sabotage()]),
-    };
-    let mut built = Vec::new();
-    for line in step.run(c)?.lines() {
-        let Ok(v) = serde_json::from_str::<Value>(line) else {
-            continue;
-        };
-        let Some(program) = v["executable"].as_str() else {
-            continue;
-        };
-        if v["profile"]["test"] != true {
-            continue;
-        }
-        let owner = v["manifest_path"].as_str().unwrap_or_default();
-        let mut packages = project.packages.iter();
-        let package = packages.find(|p| p.dir.join("Cargo.toml").as_os_str() == owner);
-        let lib = v["target"]["kind"][0] != "test";
-        built.push(Built {
-            package: package
-                .context("a test program of no package")?
-                .name
-                .clone(),
-            name: if lib {
-                "lib".into()
-            } else {
-                v["target"]["name"].as_str().unwrap_or_default().into()
-            },
-            program: program.into(),
-        });
-    }
-    Ok(built)
+    test_program::build(project, step, package, wanted)
 }
 
 /// `--lib`, `--test name` (several) and a filter: which programs, and what is passed to them.
@@ -125,7 +73,7 @@ fn programs_and_filter(bug: &Bug) -> Result<(Vec<&str>, Vec<String>)> {
 }
 
 /// What must catch the bug.
-pub fn select<'a>(built: &[Built], bug: &'a Bug) -> Result<Work<'a>> {
+pub fn select<'a>(built: &[TestProgram], bug: &'a Bug) -> Result<Work<'a>> {
     let (names, filter) = programs_and_filter(bug)?;
     let programs: Vec<_> = (0..built.len())
         .filter(|&i| built[i].package == bug.package && names.contains(&built[i].name.as_str()))
@@ -142,10 +90,10 @@ pub fn select<'a>(built: &[Built], bug: &'a Bug) -> Result<Work<'a>> {
     })
 }
 
-/// The run that caught a bug, without it. Passes, however much processor time it takes.
+/// The run that caught a bug, without it.
 ///
-/// **Errors**: it fails without the bug, too, or runs no test.
-pub fn without(project: &Project, step: &Step, built: &[Built], run: &Same) -> Result<()> {
+/// **Errors**: it fails or hangs without the bug, too, or runs no test.
+pub fn without(project: &Project, step: &Step, built: &[TestProgram], run: &Same) -> Result<()> {
     let b = &built[run.program];
     let what = format!("{} {} {}", b.package, b.name, run.args.join(" "));
     step.says(format!("without a bug: {what}"));
@@ -157,7 +105,7 @@ pub fn without(project: &Project, step: &Step, built: &[Built], run: &Same) -> R
 }
 
 /// Runs the tests with the bug.
-pub fn plant(project: &Project, built: &[Built], w: &Work) -> Result<End> {
+pub fn plant(project: &Project, built: &[TestProgram], w: &Work) -> Result<End> {
     let mut tests = 0;
     for &program in &w.programs {
         let name = &built[program].name;
@@ -207,7 +155,7 @@ const TIME_IS_UP: [i32; 2] = [24, 9];
 /// Runs one test program; stops it at the first failed test.
 fn trial(
     project: &Project,
-    b: &Built,
+    b: &TestProgram,
     filter: &[String],
     bug: Option<&str>,
 ) -> Result<(Verdict, String)> {
@@ -215,13 +163,8 @@ fn trial(
     // The system stops a program that has used up its time.
     c.args(["-c", &format!("ulimit -t {HANGS}; exec \"$0\" \"$@\"")])
         .arg(&b.program);
-    let dir = project
-        .package(&b.package)
-        .map_or(&project.root, |p| &p.dir);
+    b.as_cargo_runs_it(project, &mut c);
     c.args(filter)
-        .current_dir(dir)
-        .env("CARGO_MANIFEST_DIR", dir)
-        .env("CARGO_PKG_NAME", &b.package)
         .env("RUST_TEST_THREADS", "1")
         .env("RUST_BACKTRACE", "0")
         .env_remove("RELUME_PLANT")

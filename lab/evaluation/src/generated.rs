@@ -1,0 +1,50 @@
+//! Programs that come from a seed: how many cuts they made, and which planted bugs they alone
+//! notice.
+
+use super::{Figures, Measured, Options};
+use anyhow::Result;
+use xtask::coverage;
+use xtask::generated::{ALL, programs};
+use xtask::project::Project;
+use xtask::run::Step;
+use xtask::sabotage;
+
+/// How many times the programs of `cargo xtask test` are made.
+const TIMES: u32 = 10;
+const SEED: u64 = 42;
+
+/// The share of the planted bugs that they must notice.
+const NOTICED: f64 = 0.85;
+
+pub fn all(project: &Project, step: &Step, _: Options) -> Result<Measured> {
+    let mut figures = Figures::new();
+    let mut wrong = Vec::new();
+    for g in ALL {
+        let counts = programs(project, step, g.package, TIMES, SEED)?;
+        let (score, misses) = sabotage::generated(project, step, g.package)?;
+        wrong.extend(misses);
+        let (planted, found) = (score.planted as f64, score.caught as f64);
+        if found < NOTICED * planted {
+            wrong.push(format!("{}: {found} of {planted} planted bugs", g.package));
+        }
+        for (name, value) in [
+            ("scripts", counts.programs),
+            ("cuts", counts.cuts),
+            ("failures", counts.failed),
+            ("planted", planted),
+            ("planted_found", found),
+        ] {
+            figures.insert(format!("generated.{}.{name}", g.key), value);
+        }
+    }
+    let kernel = coverage::of(project, step, "nv-rtos")?;
+    let branches = coverage::sum(kernel.iter().map(|f| f.branches));
+    figures.insert(
+        "generated.rtos.branches_reached".to_owned(),
+        branches.reached as f64 / branches.of as f64,
+    );
+    Ok(Measured {
+        figures,
+        wrong: (!wrong.is_empty()).then(|| wrong.join("\n")),
+    })
+}

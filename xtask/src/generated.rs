@@ -1,0 +1,116 @@
+//! Generated programs: campaigns whose programs come from a seed and are judged by a model. They
+//! are the module `generated` of a crate's suite.
+//!
+//! `cargo xtask test` makes a few of them. The step `generated` of `cargo xtask ci` makes many more
+//! of some crates; `cargo xtask ci --all` more again of all, and tells which planted bugs they
+//! notice alone.
+
+use crate::ci::{Ctx, seeded};
+use crate::project::Project;
+use crate::run::{Outcome, Step};
+use crate::sabotage;
+use crate::stats::{self, Counts};
+use crate::test_program;
+use anyhow::{Context, Result, ensure};
+use std::process::Command;
+
+/// A crate whose suite generates programs.
+pub struct Generates {
+    /// Its name.
+    pub package: &'static str,
+    /// The part of the keys of its figures: `generated.KEY.cuts`.
+    pub key: &'static str,
+    /// How many items of the step it is. Each has a seed of its own.
+    rounds: u32,
+}
+
+const fn generates(package: &'static str, key: &'static str, rounds: u32) -> Generates {
+    Generates {
+        package,
+        key,
+        rounds,
+    }
+}
+
+/// All of them. The kernel has a round in each part of CI.
+pub const ALL: &[Generates] = &[
+    generates("nv-rtos", "rtos", 6),
+    generates("nv-mirror", "mirror", 1),
+    generates("nv-device", "device", 1),
+    generates("checkpoint", "log", 1),
+    generates("nvmem", "nvmem", 1),
+    generates("nv-replay", "replay", 1),
+];
+
+/// How many times the programs of `cargo xtask test` a round makes.
+const TIMES: u32 = 10;
+/// And with `--all`.
+const TIMES_ALL: u32 = 1_000;
+
+/// The rounds of all crates, in order.
+fn rounds() -> impl Iterator<Item = (&'static Generates, u32)> {
+    ALL.iter().flat_map(|g| (1..=g.rounds).map(move |n| (g, n)))
+}
+
+/// The name of a round. Its seed comes from it, too.
+fn name((g, n): (&Generates, u32)) -> String {
+    format!("{} {n}", g.package)
+}
+
+/// The names of the rounds.
+pub fn items(_: &Ctx) -> Result<Vec<String>> {
+    Ok(rounds().map(name).collect())
+}
+
+/// The step of `cargo xtask ci`: the rounds of the run's part. With `--all` also the planted bugs.
+pub fn check(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    let times = if ctx.all { TIMES_ALL } else { TIMES };
+    let mine = ctx.mine("generated", rounds());
+    let mut said = Vec::new();
+    for round in &mine {
+        let name = name(*round);
+        let counts = programs(&ctx.project, s, round.0.package, times, ctx.seed(&name))?;
+        said.push(format!(
+            "{name}: {} programs, {} cuts",
+            counts.programs, counts.cuts
+        ));
+    }
+    for (g, _) in mine.iter().filter(|(_, n)| ctx.all && *n == 1) {
+        let (score, wrong) = sabotage::generated(&ctx.project, s, g.package)?;
+        ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+        said.push(format!(
+            "{} notices {} of {}",
+            g.package, score.caught, score.planted
+        ));
+    }
+    Ok(said.join("; ").into())
+}
+
+/// Runs the generated programs of a crate.
+///
+/// **Errors**: one of them fails, or there are none.
+pub fn programs(
+    project: &Project,
+    s: &Step,
+    package: &str,
+    times: u32,
+    seed: u64,
+) -> Result<Counts> {
+    let file = project
+        .target
+        .join(format!("xtask/generated-{package}.txt"));
+    let _ = std::fs::remove_file(&file);
+    let built = test_program::build(project, s, None, ["suite"])?;
+    let suite = built.iter().find(|b| b.package == package);
+    let suite = suite.with_context(|| format!("{package} has no suite"))?;
+    let mut c = Command::new(&suite.program);
+    suite.as_cargo_runs_it(project, &mut c);
+    c.arg("generated::");
+    seeded(&mut c, seed);
+    c.env("GENERATED_PROGRAMS", times.to_string())
+        .env("POWERFAIL_STATS", &file);
+    s.run(c)?;
+    let counts = stats::read(&file)?;
+    ensure!(counts.cuts > 0.0, "{package} has generated no program");
+    Ok(counts)
+}
