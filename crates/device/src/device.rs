@@ -133,7 +133,8 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
     }
 
     /// Makes a call exactly once: asks the device first whether it has carried out the call of
-    /// this key.
+    /// this key. If so, the driver follows the advanced context, because it was built from the
+    /// context before the call.
     ///
     /// Once for each change of the context, which is not a record of the program. A program with
     /// steps uses [`StagedDevice::once`](crate::StagedDevice::once): an input that was cut after
@@ -152,6 +153,12 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
         D: Keyed,
     {
         let done = self.run(|call| keyed(call, |call, key| body(call, key, args)));
+        if matches!(done, Ok(Once::DoneBefore))
+            && !planted!("nv-device/own-done-before-not-followed")
+        {
+            // If it fails, the driver is out, and the next use builds it.
+            let _ = self.slot.follow_alone(self.context.value());
+        }
         self.ended(done)
     }
 

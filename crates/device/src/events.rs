@@ -188,7 +188,10 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
         let full = usize::from(waiting) >= N && !planted!("nv-device/unhandled-overwritten");
         if full {
             let lost = self.lost.get();
-            let more = lost.wrapping_sub(self.told.get()) < u8::MAX;
+            let mut more = lost.wrapping_sub(self.told.get()) < u8::MAX;
+            if planted!("nv-device/losses-come-round") {
+                more = true;
+            }
             if more && !planted!("nv-device/overflow-not-counted") {
                 self.lost.set(lost.wrapping_add(1));
                 self.losses.store(0, self.lost.get().into());

@@ -169,7 +169,9 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
     }
 
     /// Makes a call in a step exactly once: asks the device first whether it has carried out the
-    /// call of this key. Once in a step: of two calls, the device could name only the second.
+    /// call of this key. If so, the driver follows the advanced context after the commit, because
+    /// it was built from the context before the call. Once in a step: of two calls, the device
+    /// could name only the second.
     ///
     /// **Power loss**: the step runs again, and asks again. **Cost**, **Errors**: as for
     /// [`StagedDevice::at_least_once`]; [`CallError::SecondOnce`].
@@ -188,7 +190,12 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
             return Err(CallError::SecondOnce);
         }
         self.slot.mark(ONCE);
-        self.at_least_once(step, |call| keyed(call, body))
+        let done = self.at_least_once(step, |call| keyed(call, body))?;
+        if matches!(done, Once::DoneBefore) && !planted!("nv-device/done-before-not-followed") {
+            // The driver was built from the context before the call, and the body has not run.
+            self.slot.mark(WAITS);
+        }
+        Ok(done)
     }
 
     /// Runs a call. Returns the context, if it has changed.
@@ -227,7 +234,10 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
                 }
                 Err(e) => {
                     drop(in_use);
-                    slot.rebuild(&committed);
+                    if planted!("nv-device/rebuilt-from-staged") {
+                        from = self.staged.get();
+                    }
+                    slot.rebuild(&from);
                     Err(CallError::Driver(e))
                 }
             }

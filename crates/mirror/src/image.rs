@@ -217,6 +217,9 @@ impl Runs {
         if let Some((_, end)) = self.len.checked_sub(1).and_then(|n| self.runs.get_mut(n))
             && (*end == word || self.len == MOST_RUNS)
         {
+            if *end != word && planted!("nv-mirror/last-runs-lost") {
+                return;
+            }
             *end = word + 1;
             return;
         }

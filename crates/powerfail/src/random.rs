@@ -140,6 +140,8 @@ where
             cases: self.cases,
             failure_persistence: None,
             rng_seed: RngSeed::Fixed(seed),
+            // Also a few programs are shrunk far.
+            max_shrink_iters: self.cases.saturating_mul(4).max(1024),
             ..Config::default()
         });
         let sum = Cell::new(Summary::default());

@@ -2,5 +2,8 @@
 
 mod crash;
 mod devices;
+mod generated;
 mod golden;
 mod hostile;
+#[path = "../../../powerfail/tests/support/generated.rs"]
+mod runs;

@@ -552,6 +552,26 @@ fn a_format_that_fails_brings_nothing_back() {
     format_fails(Nor::new(), &THREE);
 }
 
+/// The header of the only segment has rotted, and the range reads as never saved. The program saves
+/// the same again, and no record of before fits it.
+#[test]
+fn records_without_a_header_do_not_come_back() {
+    let mut nv = RamFram::<4096>::filled(0);
+    let mut memory = MEMORY;
+    let (mut mirror, region) = Mirror::open(&mut nv, 0..4096, &TWO, &mut memory).unwrap();
+    let mut pool = open_pool(region);
+    for n in 0..3 {
+        set(&mut pool, 0, n);
+        mirror.durable(&mut pool).unwrap();
+    }
+    nv.bytes_mut()[2048] ^= 1;
+    boot(&mut nv, &TWO, |mirror, pool| {
+        set(pool, 0, 0);
+        mirror.durable(pool).unwrap();
+    });
+    boot(&mut nv, &TWO, |_, pool| assert_eq!(get(pool, 0), 0));
+}
+
 /// The first save writes the last segment and may be cut, so what lies there decides nothing. What
 /// it cannot have written does, where nothing is erased.
 #[test]

@@ -4,6 +4,9 @@ mod asynch;
 mod basic;
 mod costs;
 mod crash;
+mod generated;
 mod golden;
 mod hostile;
+#[path = "../../../powerfail/tests/support/generated.rs"]
+mod runs;
 mod support;
