@@ -2,11 +2,11 @@
 //! this as a module.
 //!
 //! ```text
-//!  control.meets(Fault::Fails(3, Part::Half))
+//!  control.meets(Fault::Change(2, Part::Half))
 //!
-//!  read   write   flush   write     flush   ...
-//!  0      1       2       3 fails   works   works
-//!                         half of it is done
+//!  read   write   flush   read   write     flush   ...
+//!         0       1              2 fails   works   works
+//!                                half of it is done
 //! ```
 //!
 //! A power cut ends its boot. A failed operation does not: what was written before may still be in
@@ -24,8 +24,10 @@ use std::task::{Context, Poll, Waker};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     None,
-    /// The medium's operation of this number fails, counted from 0. So much of it is done.
-    Fails(u8, Part),
+    /// The medium's n-th read fails, counted from 0.
+    Read(u8),
+    /// The n-th of its writes, erases and flushes fails. So much of it is done.
+    Change(u8, Part),
     /// The call's future is dropped after so many polls. A blocking call meets nothing.
     Dropped(u8),
 }
@@ -44,24 +46,35 @@ pub struct Failed;
 
 /// Says what a medium's operations meet, and counts them. The program keeps it, because the medium
 /// is inside of what it tests.
-#[derive(Default)]
 pub struct Control {
-    fault: Cell<Option<(u8, Part)>>,
+    fault: Cell<Fault>,
     failed: Cell<bool>,
+    reads: Cell<u32>,
     writes: Cell<u32>,
     erases: Cell<u32>,
+    flushes: Cell<u32>,
 }
 
 impl Control {
+    pub fn new() -> Rc<Self> {
+        let zero = || Cell::new(0);
+        Rc::new(Control {
+            fault: Cell::new(Fault::None),
+            failed: Cell::new(false),
+            reads: zero(),
+            writes: zero(),
+            erases: zero(),
+            flushes: zero(),
+        })
+    }
+
     /// Counts from here on.
     pub fn meets(&self, fault: Fault) {
-        self.fault.set(match fault {
-            Fault::Fails(n, part) => Some((n, part)),
-            Fault::None | Fault::Dropped(_) => None,
-        });
+        self.fault.set(fault);
         self.failed.set(false);
-        self.writes.set(0);
-        self.erases.set(0);
+        for count in [&self.reads, &self.writes, &self.erases, &self.flushes] {
+            count.set(0);
+        }
     }
 
     /// Whether an operation has failed since `meets`.
@@ -69,28 +82,35 @@ impl Control {
         self.failed.get()
     }
 
-    /// Writes and erases since `meets`.
-    pub fn changes(&self) -> u32 {
-        self.writes.get() + self.erases.get()
-    }
-
+    /// Writes since `meets`.
     pub fn writes(&self) -> u32 {
         self.writes.get()
     }
 
+    /// Erases since `meets`.
     pub fn erases(&self) -> u32 {
         self.erases.get()
     }
 
-    /// How much of the next operation is done, if it fails.
-    fn next(&self) -> Option<Part> {
-        let (n, part) = self.fault.get()?;
-        self.fault.set(n.checked_sub(1).map(|n| (n, part)));
-        if n > 0 {
-            return None;
+    /// Whether the next read fails.
+    fn read_fails(&self) -> bool {
+        let before = self.reads.replace(self.reads.get() + 1);
+        let fails = matches!(self.fault.get(), Fault::Read(n) if u32::from(n) == before);
+        self.failed.set(self.failed.get() || fails);
+        fails
+    }
+
+    /// How much is done of the next operation of this kind, if it fails.
+    fn change_fails(&self, kind: &Cell<u32>) -> Option<Part> {
+        let before = self.writes.get() + self.erases.get() + self.flushes.get();
+        kind.update(|n| n + 1);
+        match self.fault.get() {
+            Fault::Change(n, part) if u32::from(n) == before => {
+                self.failed.set(true);
+                Some(part)
+            }
+            _ => None,
         }
-        self.failed.set(true);
-        Some(part)
     }
 }
 
@@ -113,16 +133,24 @@ impl<D> Faulty<D> {
     }
 }
 
-/// One operation, or the part of it that is done before it fails.
-macro_rules! operation {
-    ($self:ident, $half:expr, $all:expr) => {
-        match $self.control.next() {
-            None => $all.map_err(|_| Failed),
-            Some(Part::Nothing) => Err(Failed),
-            Some(Part::Half) => $half.map_err(|_| Failed).and(Err(Failed)),
-            Some(Part::All) => $all.map_err(|_| Failed).and(Err(Failed)),
+impl<D: Medium> Faulty<D> {
+    /// Does `half` or `all` of an operation.
+    fn change(
+        &mut self,
+        fails: Option<Part>,
+        half: impl FnOnce(&mut D) -> Result<(), D::Error>,
+        all: impl FnOnce(&mut D) -> Result<(), D::Error>,
+    ) -> Result<(), Failed> {
+        let done = match fails {
+            None | Some(Part::All) => all(&mut self.medium),
+            Some(Part::Half) => half(&mut self.medium),
+            Some(Part::Nothing) => Ok(()),
+        };
+        match fails {
+            None => done.map_err(|_| Failed),
+            Some(_) => Err(Failed),
         }
-    };
+    }
 }
 
 impl<D: Medium> Medium for Faulty<D> {
@@ -132,29 +160,25 @@ impl<D: Medium> Medium for Faulty<D> {
         self.medium.capacity()
     }
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Failed> {
-        operation!(self, Ok::<(), Failed>(()), self.medium.read(at, buf))
+        if self.control.read_fails() {
+            return Err(Failed);
+        }
+        self.medium.read(at, buf).map_err(|_| Failed)
     }
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Failed> {
-        self.control.writes.update(|n| n + 1);
+        let fails = self.control.change_fails(&self.control.writes);
         let half = &bytes[..middle::<D>(bytes)];
-        operation!(
-            self,
-            self.medium.write(at, half),
-            self.medium.write(at, bytes)
-        )
+        self.change(fails, |d| d.write(at, half), |d| d.write(at, bytes))
     }
     fn erase(&mut self, from: u32, to: u32) -> Result<(), Failed> {
-        self.control.erases.update(|n| n + 1);
+        let fails = self.control.change_fails(&self.control.erases);
         let size = D::CONTRACT.erase_size();
         let half = from + (to - from) / 2 / size * size;
-        operation!(
-            self,
-            self.medium.erase(from, half),
-            self.medium.erase(from, to)
-        )
+        self.change(fails, |d| d.erase(from, half), |d| d.erase(from, to))
     }
     fn flush(&mut self) -> Result<(), Failed> {
-        operation!(self, Ok::<(), Failed>(()), self.medium.flush())
+        let fails = self.control.change_fails(&self.control.flushes);
+        self.change(fails, |_| Ok(()), |d| d.flush())
     }
 }
 

@@ -30,5 +30,9 @@ fn sample() -> Option<u64> {
 
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{value}`")))
+    Some(
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a number, not `{value}`")),
+    )
 }
