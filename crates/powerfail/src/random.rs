@@ -140,6 +140,8 @@ where
             cases: self.cases,
             failure_persistence: None,
             rng_seed: RngSeed::Fixed(seed),
+            // By default it depends on the number of cases.
+            max_shrink_iters: 2000,
             ..Config::default()
         });
         let sum = Cell::new(Summary::default());
