@@ -45,14 +45,23 @@ impl Pair {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
     /// In the owner's transaction; as a caller that keeps the committed states, or not.
-    Set { owner: u8, object: u8, value: u8, keeps: bool },
+    Set {
+        owner: u8,
+        object: u8,
+        value: u8,
+        keeps: bool,
+    },
     /// With a sweep.
     Commit(u8),
     /// Without one, if so many numbers may pass without.
     Number(u8),
     Abort(u8),
     /// As an interrupt, outside of all transactions.
-    Publish { object: u8, value: u8, keeps: bool },
+    Publish {
+        object: u8,
+        value: u8,
+        keeps: bool,
+    },
     /// So many commits of transactions that set nothing.
     Quiet(u8, u8),
     /// Without a power cut.
@@ -155,7 +164,10 @@ const fn bytes<M: Model>() -> usize {
 
 fn split<M: Model>(nv: Region<'_, M>) -> [Region<'_, M>; 3] {
     let (commits, rest) = nv.split_at(COMMITS).map_err(|e| e.0).unwrap();
-    let (words, cells) = rest.split_at(Words::<M>::bytes(WORDS)).map_err(|e| e.0).unwrap();
+    let (words, cells) = rest
+        .split_at(Words::<M>::bytes(WORDS))
+        .map_err(|e| e.0)
+        .unwrap();
     [commits, words, cells]
 }
 
