@@ -19,6 +19,7 @@ use core::mem::MaybeUninit;
 use nvmem::crc::Crc32;
 use nvmem::device::{Contract, Medium, Torn};
 use nvmem::marker::{self, Marker};
+use nvmem::planted;
 
 pub(crate) const MAGIC: [u8; 4] = *b"RLC3";
 /// The format before this one, which is refused.
@@ -168,6 +169,19 @@ pub(crate) fn is_written<D: Medium>(
     let at = marker.at + which * const { marker::marker_size(&D::CONTRACT) };
     marker::read(medium, at, &mut found)?;
     Ok(found == marker.word(which))
+}
+
+// INVARIANT "Flushed before it is believed": what a load or a save finds on the medium stays there:
+// a flush comes first. An error is not a cut: a save whose last flush failed has left its
+// checkpoint in the medium's buffer, where the same boot reads it. If that one counted, the next
+// save would overwrite the checkpoint before it, and a cut then leaves neither.
+// Noticed by: tests/suite/generated/found.rs; planted `buffer-believed`.
+/// Makes persistent what this boot has written before, so that what is read now stays.
+pub(crate) fn flush_before_reading<D: Medium>(medium: &mut D) -> Result<(), D::Error> {
+    if planted!("checkpoint/buffer-believed") {
+        return Ok(());
+    }
+    medium.flush()
 }
 
 /// Continues a checksum. Not inlined, because many places call it.

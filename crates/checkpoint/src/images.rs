@@ -43,8 +43,8 @@
 //! have sent messages since, as with any checkpoints.
 
 use crate::format::{
-    EXTENT, HEAD, Head, PIECE, PieceBuf, Sizes, TRAILER, ZERO, clear, head_crc, is_written, seed,
-    sum, trailer,
+    EXTENT, HEAD, Head, PIECE, PieceBuf, Sizes, TRAILER, ZERO, clear, flush_before_reading,
+    head_crc, is_written, seed, sum, trailer,
 };
 use crate::memory::Memory;
 use crate::mode::{Full, Mode};
@@ -490,6 +490,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
 
     /// Scans all slots.
     pub(crate) fn scan(&mut self) -> Result<(), D::Error> {
+        flush_before_reading(&mut self.medium)?;
         for slot in 0..N {
             self.scan_slot(slot)?;
         }

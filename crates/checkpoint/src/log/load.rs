@@ -19,6 +19,7 @@
 use super::Log;
 use super::format::{Cells, FRAME, LARGEST, NONE, PENDING, Runs, SLOTS, ZERO, check};
 use super::record::{HEAD, Record};
+use crate::format::flush_before_reading;
 use crate::{Error, Memory, Restored};
 use nvmem::crc::crc32;
 use nvmem::device::Medium;
@@ -206,6 +207,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         self.ready = false;
         let (mut error, mut damaged) = (Error::NoImage, 0u8);
         let mut buf = [0; LARGEST];
+        flush_before_reading(&mut self.medium).map_err(Error::Medium)?;
         loop {
             self.map.fill(NONE);
             (self.chain_len, self.next) = (0, u32::MAX);

@@ -132,7 +132,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 });
             }
             // The state in RAM does not match the medium until all is written.
-            self.ready = false;
+            self.ready = planted!("checkpoint/log-goes-on-after-an-error");
             return match self.write(&job) {
                 // The record was never stable, so no program ever continued from it.
                 Ok(false) => {

@@ -372,7 +372,7 @@ fn a_medium_that_fails_in_the_middle() {
 }
 
 /// Sets the sequence number of the image at the start of the medium.
-fn resequenced(image: &mut [u8], sequence: u32, len: usize) {
+pub fn resequenced(image: &mut [u8], sequence: u32, len: usize) {
     image[4..8].copy_from_slice(&sequence.to_le_bytes());
     image[8..12].copy_from_slice(&(!sequence).to_le_bytes());
     let crc = nvmem::crc::crc32(&image[..len - 8]);

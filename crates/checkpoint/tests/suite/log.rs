@@ -4,7 +4,7 @@
 mod damage;
 mod room;
 mod worst;
-mod wrap;
+pub mod wrap;
 
 use crate::support::{Failing, State};
 use checkpoint::{Error, Log, Memory, Store};

@@ -2,6 +2,11 @@
 
 mod cost;
 mod crash;
+#[path = "../../../powerfail/tests/support/faulty.rs"]
+mod faulty;
+#[path = "../../../powerfail/tests/support/generated.rs"]
+mod generate;
+mod generated;
 mod golden;
 mod histories;
 mod hole;

@@ -87,6 +87,8 @@ struct Begun {
 impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
     pub fn open(&mut self) -> output!(Result<(), D::Error>) {
         steps!({
+            // After a write that failed, the same boot reads what the medium's buffer holds.
+            wait!(self.medium.flush()).map_err(Fault::Medium)?;
             // A carried page that proves torn while it is copied was never complete, and no program
             // has acted on it. Then scan again without the block or the page, for the rest of this
             // boot. No search reaches such histories: tests/suite/level_doubt.rs tests them step by

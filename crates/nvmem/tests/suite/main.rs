@@ -11,6 +11,11 @@ mod crash_record;
 mod crash_superblock;
 mod crash_tagged;
 mod derive;
+#[path = "../../../powerfail/tests/support/faulty.rs"]
+mod faulty;
+#[path = "../../../powerfail/tests/support/generated.rs"]
+mod generate;
+mod generated;
 mod golden;
 mod inspect;
 mod invariants;

@@ -6,7 +6,7 @@ use nvmem::device::Medium;
 use nvmem::ram::RamFram;
 
 /// Gives the only record of a log other numbers.
-fn renumbered(bytes: &mut [u8], number: u32, sequence: u32) {
+pub fn renumbered(bytes: &mut [u8], number: u32, sequence: u32) {
     let mut records = bytes.chunks_mut(128).filter(|b| b.starts_with(b"RLL2"));
     let record = records.next().expect("a record");
     assert!(records.next().is_none(), "one record");

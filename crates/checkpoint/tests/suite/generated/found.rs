@@ -1,0 +1,82 @@
+//! What the campaigns have found, each as its shortest script.
+
+use super::judge::Seen;
+use super::media::{FLASH, FRAM};
+use super::program::{Op, Script};
+use super::run::boot;
+use super::stores::{InLog, InSlots, Layout};
+use crate::faulty::{Fault, Part};
+use checkpoint::Split;
+use nvmem::{Buffered32, Medium};
+use powerfail::{BufferedNor, Mapped, Media, Simulated, World, explore_with};
+
+use Fault::{Change, None};
+use Op::{Boot, Fill, Load, Save};
+
+/// The first byte changes, so that the next save writes one cell.
+const fn byte(byte: u8) -> Op {
+    let (at, len) = (0, 1);
+    Fill { at, len, byte }
+}
+
+fn cut_everywhere<L: Layout, M: Media>(media: M, ops: Vec<Op>)
+where
+    for<'r> M::Nv<'r>: Medium,
+{
+    let script = Script {
+        adaptive: false,
+        ops,
+    };
+    explore_with(script, media, |nv, w: &World<'_, Seen>, script| {
+        boot::<L, _>(nv, w, script)
+    })
+    .limit(64)
+    .run();
+}
+
+/// The second save fails at its last flush, which is the medium's `last`-th change. What it has
+/// written may be in the buffer only, and reads as whole. Then the program goes on with `next`.
+fn after_a_flush_that_failed(last: u8, next: &[Op]) -> Vec<Op> {
+    let fails = Save(Change(last, Part::Nothing));
+    let first = [byte(1), Save(None), byte(2), fails];
+    [&first, next].concat()
+}
+
+fn mapped() -> Mapped<Buffered32> {
+    Mapped::new(FRAM)
+}
+
+fn flash() -> Simulated<BufferedNor> {
+    Simulated::new(FLASH).refusal_fails()
+}
+
+/// The third save took the second checkpoint for durable, and overwrote the first one.
+#[test]
+fn a_log_saves_after_a_flush_that_failed() {
+    let next = [byte(3), Save(None)];
+    cut_everywhere::<InLog<32>, _>(mapped(), after_a_flush_that_failed(4, &next));
+    cut_everywhere::<InLog<64>, _>(flash(), after_a_flush_that_failed(5, &next));
+}
+
+/// The load restored the second checkpoint, and after a cut the next one restores the first.
+#[test]
+fn a_log_loads_after_a_flush_that_failed() {
+    for next in [Load(None), Boot(None)] {
+        cut_everywhere::<InLog<32>, _>(mapped(), after_a_flush_that_failed(4, &[next]));
+        cut_everywhere::<InLog<64>, _>(flash(), after_a_flush_that_failed(5, &[next]));
+    }
+}
+
+/// The same with images in slots.
+#[test]
+fn slots_are_loaded_after_a_flush_that_failed() {
+    for next in [Load(None), Boot(None)] {
+        let next = [next, byte(3), Save(None)];
+        let mapped_at = after_a_flush_that_failed(5, &next);
+        cut_everywhere::<InSlots<Split, 2>, _>(mapped(), mapped_at);
+        for last in 10..30 {
+            eprintln!("last {last}");
+            cut_everywhere::<InSlots<Split, 3>, _>(flash(), after_a_flush_that_failed(last, &next));
+        }
+    }
+}

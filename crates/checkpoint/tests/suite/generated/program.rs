@@ -1,0 +1,120 @@
+//! What a program does with its checkpoints.
+
+use crate::faulty::{Fault, Part};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use std::fmt;
+
+/// The memory of a program at its first build. Each update makes the statics longer.
+pub const STATICS: usize = 200;
+pub const HEAP: usize = 180;
+pub const STACK: usize = 100;
+/// How much longer.
+pub const UPDATE: usize = 9;
+/// The most updates of a script; further ones are boots.
+pub const UPDATES: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// Fills bytes of memory, counted through all segments.
+    Fill {
+        at: u16,
+        len: u16,
+        byte: u8,
+    },
+    /// How much of heap and stack is in use.
+    Use {
+        heap: u16,
+        stack: u16,
+    },
+    Save(Fault),
+    Load(Fault),
+    /// The program starts again without a power cut: it opens its checkpoints, and loads.
+    Boot(Fault),
+    /// A program of another build, or with other memory, looks for a checkpoint.
+    Other(u8),
+    /// The next boot is one of another build, with more memory.
+    Update,
+    /// Archives: makes the n-th checkpoint the newest, counted from the newest.
+    RollBack(u8, Fault),
+    /// Archives: deletes the n-th.
+    Delete(u8, Fault),
+}
+
+#[derive(Clone, PartialEq)]
+pub struct Script {
+    /// The log compares only where that pays.
+    pub adaptive: bool,
+    pub ops: Vec<Op>,
+}
+
+/// As a test for found.rs.
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "#[test]\nfn found() {{\n    use Fault::*;\n    use Op::*;"
+        )?;
+        writeln!(f, "    on_the_campaign_s_medium(Script {{")?;
+        writeln!(
+            f,
+            "        adaptive: {},\n        ops: vec![",
+            self.adaptive
+        )?;
+        for op in &self.ops {
+            writeln!(f, "            {op:?},")?;
+        }
+        write!(f, "        ],\n    }});\n}}")
+    }
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    let part = prop_oneof![Just(Part::Nothing), Just(Part::Half), Just(Part::All)];
+    let change = (prop_oneof![2 => 0..8_u8, 1 => 0..50_u8], part);
+    prop_oneof![
+        4 => Just(Fault::None),
+        3 => change.prop_map(|(n, part)| Fault::Change(n, part)),
+        1 => prop_oneof![0..8_u8, 0..80_u8].prop_map(Fault::Read),
+    ]
+}
+
+/// One operation of a program; with those of archives, too.
+pub fn operation(archives: bool) -> impl Strategy<Value = Op> {
+    let all = STATICS + HEAP + STACK;
+    let len = prop_oneof![2 => 1..40_u16, 1 => 1..all as u16];
+    let byte = prop_oneof![1 => Just(0), 3 => any::<u8>()];
+    let fill = (0..all as u16, len, byte).prop_map(|(at, len, byte)| Op::Fill { at, len, byte });
+    let in_use = (0..=HEAP as u16, 0..=STACK as u16);
+    let of_archives = u32::from(archives);
+    prop_oneof![
+        10 => fill,
+        2 => in_use.prop_map(|(heap, stack)| Op::Use { heap, stack }),
+        14 => fault().prop_map(Op::Save),
+        2 => fault().prop_map(Op::Load),
+        3 => fault().prop_map(Op::Boot),
+        1 => (0..3_u8).prop_map(Op::Other),
+        1 => Just(Op::Update),
+        3 * of_archives => (0..5_u8, fault()).prop_map(|(n, fault)| Op::RollBack(n, fault)),
+        2 * of_archives => (0..5_u8, fault()).prop_map(|(n, fault)| Op::Delete(n, fault)),
+    ]
+}
+
+pub fn scripts(archives: bool, most: usize) -> impl Strategy<Value = Script> {
+    let ops = prop::collection::vec(operation(archives), 2..=most);
+    (any::<bool>(), ops).prop_map(|(adaptive, ops)| Script { adaptive, ops })
+}
+
+/// The n-th operation of a program without an end.
+pub fn endless(seed: u64, n: u32) -> Op {
+    let mut runner = TestRunner::new(Config {
+        rng_seed: RngSeed::Fixed(seed << 32 ^ u64::from(n)),
+        ..Config::default()
+    });
+    let op = operation(false).new_tree(&mut runner).expect("no filter");
+    match op.current() {
+        // It would soon have more memory than there is.
+        Op::Update => Op::Boot(Fault::None),
+        op => op,
+    }
+}

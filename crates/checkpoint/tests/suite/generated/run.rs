@@ -1,0 +1,232 @@
+//! Executes a script: each operation against the store, and then against the judge.
+
+use super::judge::{Ram, Saved, Seen};
+use super::program::{Op, Script, endless};
+use super::stores::Layout;
+use crate::faulty::{Control, Failed, Fault, Faulty};
+use crate::generate::seed;
+use checkpoint::{Error, Store};
+use nvmem::device::{Medium, Torn};
+use powerfail::World;
+use std::sync::Arc;
+
+/// The number of the first build.
+pub const BUILD: u64 = 0x2024_0001_0000_0007;
+
+/// One boot of a script, from the operation after the one where the last boot was cut.
+pub fn boot<L: Layout, D: Medium>(nv: D, world: &World<'_, Seen>, script: &Script) {
+    let next = |at: u32| script.ops.get(at as usize).copied();
+    run::<L, _>(nv, world, script.adaptive, next);
+}
+
+/// A boot of a program that goes on for ever.
+pub fn forever<L: Layout, D: Medium>(nv: D, world: &World<'_, Seen>) {
+    run::<L, _>(nv, world, true, |at| Some(endless(seed(), at)));
+}
+
+/// What one execution works with.
+struct Run<'w, 'r> {
+    control: std::rc::Rc<Control>,
+    world: &'w World<'r, Seen>,
+    /// Whether words of the medium may be unstable.
+    unstable: bool,
+}
+
+fn run<L: Layout, D: Medium>(
+    nv: D,
+    world: &World<'_, Seen>,
+    adaptive: bool,
+    mut next: impl FnMut(u32) -> Option<Op>,
+) {
+    let run = Run {
+        control: Control::new(),
+        world,
+        unstable: D::CONTRACT.torn == Torn::Unstable,
+    };
+    let mut nv = Faulty::new(nv, &run.control);
+    let mut fault = Fault::None;
+    while let Some(op) = run.session::<L, _>(&mut nv, adaptive, fault, &mut next) {
+        fault = Fault::None;
+        match op {
+            Op::Boot(meets) => fault = meets,
+            Op::Other(which) => run.other::<L, _>(&mut nv, which),
+            Op::Update => world.update(Seen::update),
+            op => unreachable!("{op:?} ends no session"),
+        }
+    }
+}
+
+impl Run<'_, '_> {
+    /// Opens the store, loads, and goes on up to an operation that ends this opening, which it
+    /// returns. Opening and loading meet `fault`.
+    fn session<L: Layout, D: Medium>(
+        &self,
+        nv: &mut Faulty<D>,
+        adaptive: bool,
+        fault: Fault,
+        next: &mut impl FnMut(u32) -> Option<Op>,
+    ) -> Option<Op> {
+        let updates = self.world.with(|w| w.updates);
+        let again = Some(Op::Boot(Fault::None));
+        self.control.meets(fault);
+        let opened = L::open(&mut *nv, BUILD + updates as u64, adaptive);
+        let Some(mut store) = self.done("open", opened) else {
+            return again;
+        };
+        let mut ram = match self.load(&mut store) {
+            Ok(found) => found.unwrap_or_else(|| Ram::filled(7, updates)),
+            Err(Failed) => return again,
+        };
+        loop {
+            let at = self.world.with(|w| w.at);
+            let op = next(at)?;
+            let saved = Arc::new(Saved {
+                ram: ram.clone(),
+                context: at,
+            });
+            self.world.update(|w| {
+                w.at += 1;
+                if let Op::Save(_) = op {
+                    w.begins(&saved);
+                    if L::ARCHIVES {
+                        w.archives(&saved);
+                    }
+                }
+            });
+            match op {
+                Op::Fill { at, len, byte } => {
+                    let bytes = ram.bytes().skip(at.into()).take(len.into());
+                    bytes.for_each(|b| *b = byte);
+                }
+                Op::Use { heap, stack } => {
+                    (ram.heap_used, ram.stack_from) = (heap.into(), stack.into());
+                }
+                Op::Save(fault) => {
+                    self.control.meets(fault);
+                    let done = store.save(&ram.memory(), at);
+                    if self.done("save", done).is_some() {
+                        self.world.update(|w| {
+                            w.counts(&saved);
+                            w.saves += 1;
+                        });
+                    }
+                }
+                Op::Load(fault) => {
+                    self.control.meets(fault);
+                    if let Ok(Some(found)) = self.load(&mut store) {
+                        ram = found;
+                    }
+                }
+                // A rollback to the newest does nothing.
+                Op::RollBack(nth, fault) => {
+                    if let Some((context, sequence)) = self.nth::<L, _>(&mut store, nth.max(1)) {
+                        let old = self.world.with(|w| w.listed(context));
+                        self.world.update(|w| w.begins(&old));
+                        self.control.meets(fault);
+                        let done = L::roll_back(&mut store, sequence, &ram.memory());
+                        if self.archived("roll_back", done) {
+                            self.world.update(|w| w.counts(&old));
+                        }
+                        self.control.meets(Fault::None);
+                        if let Ok(Some(found)) = self.load(&mut store) {
+                            ram = found;
+                        }
+                    }
+                }
+                Op::Delete(nth, fault) => {
+                    if let Some((_, sequence)) = self.nth::<L, _>(&mut store, nth) {
+                        self.control.meets(fault);
+                        let done = L::delete(&mut store, sequence);
+                        if nth == 0 {
+                            assert!(matches!(done, Err(Error::Newest)), "{done:?}");
+                        } else if self.archived("delete", done) {
+                            self.world.update(|w| w.deletes(sequence));
+                        }
+                    }
+                }
+                Op::Boot(_) | Op::Other(_) | Op::Update => return Some(op),
+            }
+        }
+    }
+
+    /// The result of a call. `None` if it failed, which it does if and only if the medium has.
+    #[track_caller]
+    fn done<T>(&self, call: &str, done: Result<T, Error<Failed>>) -> Option<T> {
+        let failed = self.control.has_failed();
+        match done {
+            Ok(done) => {
+                assert!(!failed, "{call}: an error of the medium is lost");
+                Some(done)
+            }
+            Err(Error::Medium(Failed)) if failed => None,
+            Err(e) => panic!("{call}: {e:?}"),
+        }
+    }
+
+    /// The same for an archive's call, which may find what a deletion has left that was cut.
+    #[track_caller]
+    fn archived(&self, call: &str, done: Result<(), Error<Failed>>) -> bool {
+        if let Err(Error::Damaged | Error::NoImage) = done
+            && self.unstable
+        {
+            return false;
+        }
+        self.done(call, done).is_some()
+    }
+
+    /// Loads. `None`: there is no checkpoint.
+    fn load(&self, store: &mut impl Store<Error = Failed>) -> Result<Option<Ram>, Failed> {
+        let updates = self.world.with(|w| w.updates);
+        let mut found = Ram::filled(0xA5, updates);
+        let loaded = store.load(&mut found.memory());
+        let mut seen = self.world.get();
+        let ram = match loaded {
+            // Checkpoints of an earlier build.
+            Err(Error::NoImage | Error::OtherProgram { .. } | Error::OtherMemory) => {
+                assert!(!self.control.has_failed(), "an error of the medium is lost");
+                seen.restores_nothing(self.unstable);
+                None
+            }
+            loaded => {
+                let restored = self.done("load", loaded).ok_or(Failed)?;
+                assert_eq!(restored.damaged, 0, "no cut leaves damage");
+                Some(seen.restores(&found, restored.context, self.unstable))
+            }
+        };
+        self.world.set(seen);
+        Ok(ram)
+    }
+
+    /// The n-th checkpoint of an archive, or one of the last.
+    fn nth<L: Layout, D: Medium<Error = Failed>>(
+        &self,
+        store: &mut L::In<D>,
+        nth: u8,
+    ) -> Option<(u32, u32)> {
+        self.control.meets(Fault::None);
+        let list = L::list(store).expect("no fault");
+        self.world.with(|w| w.lists(&list));
+        list.get(usize::from(nth)).copied()
+    }
+
+    /// A program of another build, or with other memory: nothing is restored or written.
+    fn other<L: Layout, D: Medium>(&self, nv: &mut Faulty<D>, which: u8) {
+        let updates = self.world.with(|w| w.updates);
+        self.control.meets(Fault::None);
+        let (build, size) = match which {
+            0 => (BUILD + updates as u64, updates + 1),
+            1 => (BUILD + updates as u64 + 1, updates),
+            _ => (BUILD, updates + 2),
+        };
+        let mut ram = Ram::filled(0xA5, size);
+        let mut store = L::open(nv, build, false).expect("no fault");
+        let loaded = store.load(&mut ram.memory());
+        assert!(loaded.is_err(), "another program's: {loaded:?}");
+        assert_eq!(
+            (self.control.writes(), self.control.erases()),
+            (0, 0),
+            "it writes nothing"
+        );
+        assert_eq!(ram, Ram::filled(0xA5, size), "memory is unchanged");
+    }
+}

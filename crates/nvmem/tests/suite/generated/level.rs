@@ -1,0 +1,398 @@
+//! Wear-levelled flash whose program goes on after errors and dropped futures.
+//!
+//! The judge: of each write that has not returned `Ok` any number of its pages may be there, the
+//! first ones. What a read has found is never taken back.
+
+use super::media::{Overwrites, Words32, fault, flash};
+use crate::faulty::{Control, Failed, Fault, Faulty, finish};
+use crate::generate::{programs, seed};
+use crate::support::Tiny;
+use nvmem::asynch::WearLevelled as AsyncLevelled;
+use nvmem::device::{AsyncMedium, Medium};
+use nvmem::level::{LevelError, WearLevelled};
+use powerfail::{BufferedNor, Chip, Simulated, World, explore_with, random};
+use proptest::prelude::*;
+use std::fmt;
+use std::rc::Rc;
+
+/// Bytes of a page.
+const PAGE: usize = 8;
+/// Entries of the table in RAM, enough for each flash here.
+const TABLE: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// Fills some bytes.
+    Write { at: u8, len: u8, fault: Fault },
+    /// Reads all bytes, and counts damaged pages.
+    Read(Fault),
+    /// The flash is opened again, without a power cut.
+    Open(Fault),
+    /// The flash is opened without writing to it.
+    OpenToRead(Fault),
+    /// Deletes all content.
+    Format(Fault),
+}
+
+#[derive(Clone, PartialEq)]
+pub struct Script {
+    /// The async form, whose futures are dropped.
+    pub asynch: bool,
+    pub ops: Vec<Op>,
+}
+
+/// As a test for found.rs.
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Script { asynch, ops } = self;
+        write!(
+            f,
+            "level::Script {{\n    asynch: {asynch},\n    ops: vec!{ops:?},\n}}"
+        )
+    }
+}
+
+pub fn scripts(most: usize) -> impl Strategy<Value = Script> {
+    let len = prop_oneof![3 => 1..9_u8, 1 => 1..30_u8];
+    let write =
+        (any::<u8>(), len, fault()).prop_map(|(at, len, fault)| Op::Write { at, len, fault });
+    let op = prop_oneof![
+        16 => write,
+        2 => fault().prop_map(Op::Read),
+        4 => fault().prop_map(Op::Open),
+        1 => fault().prop_map(Op::OpenToRead),
+        1 => fault().prop_map(Op::Format),
+    ];
+    (any::<bool>(), prop::collection::vec(op, 2..=most))
+        .prop_map(|(asynch, ops)| Script { asynch, ops })
+}
+
+/// What the world knows.
+#[derive(Clone, Hash, Debug, Default)]
+pub struct Seen {
+    /// Operations that were begun.
+    at: u32,
+    /// What the next read may find, each once. Nothing: the first open has not returned.
+    possible: Vec<Vec<u8>>,
+    /// A format was begun and has not returned: an open may refuse the flash, or find older
+    /// content of pages.
+    formatting: bool,
+}
+
+impl Seen {
+    /// The bytes at `at` are being written.
+    fn writes(&mut self, at: usize, bytes: &[u8]) {
+        for before in self.possible.clone() {
+            let mut after = before;
+            let mut done = 0;
+            while done < bytes.len() {
+                let n = (PAGE - (at + done) % PAGE).min(bytes.len() - done);
+                after[at + done..at + done + n].copy_from_slice(&bytes[done..done + n]);
+                done += n;
+                self.may_be(after.clone());
+            }
+        }
+    }
+
+    /// The write returned `Ok`.
+    fn written(&mut self, at: usize, bytes: &[u8]) {
+        for content in &mut self.possible {
+            content[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        self.possible.sort();
+        self.possible.dedup();
+    }
+
+    fn may_be(&mut self, content: Vec<u8>) {
+        if !self.possible.contains(&content) {
+            self.possible.push(content);
+        }
+    }
+
+    /// A read found this.
+    #[track_caller]
+    fn finds(&mut self, content: Vec<u8>) {
+        if self.possible.is_empty() {
+            self.may_be(vec![0; content.len()]);
+        }
+        assert!(
+            self.formatting || self.possible.contains(&content),
+            "{content:02x?} is read, and possible are {:02x?}",
+            self.possible
+        );
+        self.possible = vec![content];
+    }
+}
+
+/// What a call gives; `None` if its future was dropped.
+type Done<T> = Option<Result<T, LevelError<Failed>>>;
+
+/// Wear-levelled flash in one of its forms.
+trait Form {
+    type In<'m, D: Medium + 'm>;
+    fn open<'m, D: Medium>(
+        nv: &'m mut Faulty<D>,
+        table: &'m mut [u16],
+        fault: Fault,
+    ) -> Done<Self::In<'m, D>>;
+    fn open_to_read<'m, D: Medium>(
+        nv: &'m mut Faulty<D>,
+        table: &'m mut [u16],
+        fault: Fault,
+    ) -> Done<Self::In<'m, D>>;
+    fn format<'m, D: Medium>(
+        nv: &'m mut Faulty<D>,
+        table: &'m mut [u16],
+        fault: Fault,
+    ) -> Done<Self::In<'m, D>>;
+    fn write<'m, D: Medium + 'm>(
+        d: &mut Self::In<'m, D>,
+        at: u32,
+        bytes: &[u8],
+        fault: Fault,
+    ) -> Done<()>;
+    fn read<'m, D: Medium + 'm>(d: &mut Self::In<'m, D>, fault: Fault) -> Done<Vec<u8>>;
+    fn capacity<'m, D: Medium + 'm>(d: &Self::In<'m, D>) -> usize;
+}
+
+fn at_once<T>(done: T, _: Fault) -> Option<T> {
+    Some(done)
+}
+
+macro_rules! form {
+    ($form:ident: $levelled:ident, $medium:ident, $finish:expr) => {
+        enum $form {}
+        impl Form for $form {
+            type In<'m, D: Medium + 'm> = $levelled<'m, &'m mut Faulty<D>, PAGE>;
+
+            fn open<'m, D: Medium>(
+                nv: &'m mut Faulty<D>,
+                table: &'m mut [u16],
+                fault: Fault,
+            ) -> Done<Self::In<'m, D>> {
+                $finish($levelled::open(nv, table), fault)
+            }
+            fn open_to_read<'m, D: Medium>(
+                nv: &'m mut Faulty<D>,
+                table: &'m mut [u16],
+                fault: Fault,
+            ) -> Done<Self::In<'m, D>> {
+                $finish($levelled::open_to_read(nv, table), fault)
+            }
+            fn format<'m, D: Medium>(
+                nv: &'m mut Faulty<D>,
+                table: &'m mut [u16],
+                fault: Fault,
+            ) -> Done<Self::In<'m, D>> {
+                $finish($levelled::format(nv, table), fault)
+            }
+            fn write<'m, D: Medium + 'm>(
+                d: &mut Self::In<'m, D>,
+                at: u32,
+                bytes: &[u8],
+                fault: Fault,
+            ) -> Done<()> {
+                $finish($medium::write(d, at, bytes), fault)
+            }
+            fn read<'m, D: Medium + 'm>(d: &mut Self::In<'m, D>, fault: Fault) -> Done<Vec<u8>> {
+                let mut all = vec![0xA5; Self::capacity::<D>(d)];
+                let done = $finish($medium::read(d, 0, &mut all), fault)?;
+                if done.is_ok() {
+                    let damaged = $finish(d.damaged_pages(), Fault::None)?;
+                    assert_eq!(damaged.ok(), Some(0), "no cut damages a page");
+                }
+                Some(done.map(|()| all))
+            }
+            fn capacity<'m, D: Medium + 'm>(d: &Self::In<'m, D>) -> usize {
+                $medium::capacity(d) as usize
+            }
+        }
+    };
+}
+
+form!(Blocking: WearLevelled, Medium, at_once);
+form!(Async: AsyncLevelled, AsyncMedium, finish);
+
+/// One boot of a script, from the operation after the one where the last boot was cut.
+pub fn boot<D: Medium>(nv: D, world: &World<'_, Seen>, script: &Script) {
+    let control = Control::new();
+    let mut nv = Faulty::new(nv, &control);
+    let run = Run {
+        control,
+        world,
+        script,
+    };
+    let mut op = Op::Open(Fault::None);
+    loop {
+        let next = match script.asynch {
+            false => run.session::<Blocking, _>(&mut nv, op),
+            true => run.session::<Async, _>(&mut nv, op),
+        };
+        match next {
+            Some(next) => op = next,
+            None => return,
+        }
+    }
+}
+
+struct Run<'w, 'r> {
+    control: Rc<Control>,
+    world: &'w World<'r, Seen>,
+    script: &'w Script,
+}
+
+impl Run<'_, '_> {
+    /// The result of a call. `None` if it was dropped, or failed, which it does if and only if the
+    /// medium has.
+    #[track_caller]
+    fn done<T>(&self, call: &str, done: Done<T>) -> Option<T> {
+        let failed = self.control.has_failed();
+        match done? {
+            Ok(done) => {
+                assert!(!failed, "{call}: an error of the medium is lost");
+                Some(done)
+            }
+            Err(LevelError::Medium(Failed)) if failed => None,
+            Err(e) => panic!("{call}: {e}"),
+        }
+    }
+
+    /// The same for an open, which may find what a format has left that was cut.
+    #[track_caller]
+    fn opened<T>(&self, call: &str, done: Done<T>) -> Result<T, Op> {
+        if let Some(Err(LevelError::Foreign | LevelError::Damaged)) = done
+            && self.world.with(|w| w.formatting)
+        {
+            return Err(Op::Format(Fault::None));
+        }
+        self.done(call, done).ok_or(Op::Open(Fault::None))
+    }
+
+    /// Makes an object as `op` says, and uses it. Returns the next operation that needs another
+    /// one; `None` at the end of the script.
+    fn session<F: Form, D: Medium>(&self, nv: &mut Faulty<D>, op: Op) -> Option<Op> {
+        let world = self.world;
+        let mut table = [0; TABLE];
+        let made = match op {
+            Op::Open(fault) => {
+                self.control.meets(fault);
+                self.opened("open", F::open(nv, &mut table, fault))
+            }
+            Op::OpenToRead(fault) => {
+                self.control.meets(fault);
+                let opened = self.opened("open_to_read", F::open_to_read(nv, &mut table, fault));
+                let read_only = match opened {
+                    Ok(read_only) => read_only,
+                    Err(op) => return Some(op),
+                };
+                self.looks::<F, D>(read_only);
+                assert_eq!((self.control.writes(), self.control.erases()), (0, 0));
+                return Some(Op::Open(Fault::None));
+            }
+            Op::Format(fault) => {
+                self.control.meets(fault);
+                self.opened("format", F::format(nv, &mut table, fault))
+            }
+            Op::Write { .. } | Op::Read(_) => unreachable!("they need an object"),
+        };
+        let mut levelled = match made {
+            Ok(levelled) => levelled,
+            Err(op) => return Some(op),
+        };
+        self.reads::<F, D>(&mut levelled, Fault::None);
+        world.update(|w| w.formatting = false);
+        let capacity = F::capacity::<D>(&levelled);
+        loop {
+            let n = world.with(|w| w.at);
+            let op = *self.script.ops.get(n as usize)?;
+            match op {
+                Op::Write { at, len, fault } => {
+                    let at = usize::from(at) % capacity;
+                    let bytes = vec![n as u8 + 1; usize::from(len).min(capacity - at)];
+                    world.update(|w| {
+                        w.at += 1;
+                        w.writes(at, &bytes);
+                    });
+                    self.control.meets(fault);
+                    let done = F::write::<D>(&mut levelled, at as u32, &bytes, fault);
+                    if self.done("write", done).is_some() {
+                        world.update(|w| w.written(at, &bytes));
+                    }
+                }
+                Op::Read(fault) => {
+                    world.update(|w| w.at += 1);
+                    self.reads::<F, D>(&mut levelled, fault);
+                }
+                Op::Open(_) | Op::OpenToRead(_) => {
+                    world.update(|w| w.at += 1);
+                    return Some(op);
+                }
+                Op::Format(_) => {
+                    world.update(|w| {
+                        w.at += 1;
+                        w.formatting = true;
+                        w.may_be(vec![0; capacity]);
+                    });
+                    return Some(op);
+                }
+            }
+        }
+    }
+
+    /// Reads all bytes. From here on they stay.
+    fn reads<'m, F: Form, D: Medium + 'm>(&self, levelled: &mut F::In<'m, D>, fault: Fault) {
+        self.control.meets(fault);
+        if let Some(content) = self.done("read", F::read::<D>(levelled, fault)) {
+            self.world.update(|w| w.finds(content));
+        }
+    }
+
+    /// Reads all bytes of a flash that is not written. The next boot may find others.
+    fn looks<'m, F: Form, D: Medium + 'm>(&self, mut levelled: F::In<'m, D>) {
+        if let Some(content) = self.done("read", F::read::<D>(&mut levelled, Fault::None)) {
+            let seen = self.world.get();
+            let blank = seen.possible.is_empty() && content.iter().all(|b| *b == 0);
+            let known = blank || seen.formatting || seen.possible.contains(&content);
+            assert!(known, "{content:02x?}");
+        }
+    }
+}
+
+/// A script, cut everywhere.
+pub fn cut_everywhere<C: Chip>(flash: Simulated<C>, script: Script) {
+    let e = explore_with(script, flash, |nv, w: &World<'_, Seen>, script| {
+        boot(nv, w, script)
+    });
+    e.run();
+}
+
+/// Scripts of up to so many operations on a flash, cut everywhere.
+fn campaign<C: Chip>(media: fn() -> Simulated<C>, most: usize, cases: u32) {
+    let s = random(scripts(most), media, |nv, w: &World<'_, Seen>, script| {
+        boot(nv, w, script)
+    })
+    .cases(programs(cases))
+    .seed(seed())
+    .run();
+    println!("{s}");
+}
+
+#[test]
+fn one_slot_in_a_word() {
+    campaign(|| flash::<Words32>(12 * 256), 24, 4);
+}
+
+#[test]
+fn words() {
+    campaign(|| flash::<Tiny>(7 * 128), 20, 3);
+}
+
+#[test]
+fn overwrites() {
+    campaign(|| flash::<Overwrites>(7 * 256), 20, 3);
+}
+
+#[test]
+fn buffered() {
+    campaign(|| flash::<BufferedNor>(7 * 128), 10, 1);
+}

@@ -1,0 +1,456 @@
+//! A record whose program goes on after errors and dropped futures.
+//!
+//! The judge: a value that was set or read last, and each whose `set` was begun later, may be found
+//! by the next open. What an open has found is never taken back.
+
+use super::media::{Overwrites, Words32, fault, flash};
+use crate::faulty::{Control, Failed, Fault, Faulty, finish};
+use crate::generate::{programs, seed};
+use crate::support::Tiny;
+use nvmem::asynch::Record as AsyncRecord;
+use nvmem::device::Medium;
+use nvmem::ram::{RamFram, RamNor};
+use nvmem::record::RecordError;
+use nvmem::{Buffered32, InOrder16, Record};
+use powerfail::{
+    BufferedNor, Chip, Device, Mapped, Media, Mram16, Simulated, SpiFram, World, explore_with,
+    random,
+};
+use proptest::prelude::*;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+/// A value: its number, and bytes that follow from it.
+type Value = [u32; 5];
+/// The same in an older version of the program.
+type Old = [u32; 2];
+
+fn value(n: u32) -> Value {
+    let mixed = n.wrapping_mul(0x9E37_79B9);
+    [n, mixed, !n, mixed.rotate_left(7), n ^ 0x5A5A]
+}
+
+fn old_value(n: u32) -> Old {
+    [n, !n]
+}
+
+fn migrated(old: Old) -> Value {
+    assert_eq!(old, old_value(old[0]), "a mixture");
+    value(old[0])
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    Set(Fault),
+    /// The record is opened again, without a power cut.
+    Open(Fault),
+    /// Reads the value from the medium, without an object.
+    Read(Fault),
+    /// Deletes all content.
+    Format(Fault),
+}
+
+#[derive(Clone, PartialEq)]
+pub struct Script {
+    /// The async form, whose futures are dropped.
+    pub asynch: bool,
+    /// So many operations are those of an older version, whose value has another type.
+    pub older: u32,
+    pub ops: Vec<Op>,
+}
+
+/// As a test for found.rs.
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Script { asynch, older, ops } = self;
+        writeln!(
+            f,
+            "record::Script {{\n    asynch: {asynch},\n    older: {older},"
+        )?;
+        write!(f, "    ops: vec!{ops:?},\n}}")
+    }
+}
+
+pub fn scripts(most: usize, updates: bool) -> impl Strategy<Value = Script> {
+    let op = prop_oneof![
+        8 => fault().prop_map(Op::Set),
+        4 => fault().prop_map(Op::Open),
+        1 => fault().prop_map(Op::Read),
+        1 => fault().prop_map(Op::Format),
+    ];
+    let older = prop_oneof![2 => Just(0), u32::from(updates) => 0..most as u32];
+    (any::<bool>(), older, prop::collection::vec(op, 2..=most))
+        .prop_map(|(asynch, older, ops)| Script { asynch, older, ops })
+}
+
+/// What the world knows.
+#[derive(Clone, Hash, Debug)]
+pub struct Seen {
+    /// Operations that were begun.
+    at: u32,
+    /// The values that the next open may find, the oldest first.
+    possible: Vec<u32>,
+    /// A format was begun and has not returned: an open may refuse the range, and on flash find
+    /// an older value whose slot was in the bank of the newest.
+    formatting: bool,
+    /// Values that were ever begun.
+    begun: Vec<u32>,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Seen {
+            at: 0,
+            possible: vec![0],
+            formatting: false,
+            begun: vec![0],
+        }
+    }
+}
+
+impl Seen {
+    /// The next open may find this value, too.
+    fn begins(&mut self, n: u32) {
+        self.possible.push(n);
+        self.begun.push(n);
+    }
+
+    /// This value counts: it was set, or an open has found it.
+    fn counts(&mut self, n: u32) {
+        self.possible = vec![n];
+        self.formatting = false;
+    }
+
+    #[track_caller]
+    fn finds(&mut self, n: u32, flash: bool) {
+        let older = flash && self.formatting && self.begun.contains(&n);
+        assert!(
+            older || self.possible.contains(&n),
+            "{n} is found, and possible are {:?}",
+            self.possible
+        );
+        self.counts(n);
+    }
+}
+
+/// What a call gives; `None` if its future was dropped.
+type Done<T> = Option<Result<T, RecordError<Failed>>>;
+
+/// A record in one of its forms, of one of its types.
+trait Form {
+    type In<'m, D: Medium + 'm>;
+    fn open<D: Medium>(nv: &mut Faulty<D>, fault: Fault) -> Done<Self::In<'_, D>>;
+    fn format<D: Medium>(nv: &mut Faulty<D>, n: u32, fault: Fault) -> Done<Self::In<'_, D>>;
+    fn read<D: Medium>(nv: &mut Faulty<D>, fault: Fault) -> Done<Option<u32>>;
+    fn set<'m, D: Medium + 'm>(record: &mut Self::In<'m, D>, n: u32, fault: Fault) -> Done<()>;
+    /// The number of its value.
+    fn number<'m, D: Medium + 'm>(record: &Self::In<'m, D>) -> u32;
+}
+
+macro_rules! form {
+    ($form:ident: $record:ident<$type:ty>, $value:ident, $finish:ident, $open:ident($($migrate:ident)?)) => {
+        enum $form {}
+        impl Form for $form {
+            type In<'m, D: Medium + 'm> = $record<$type, &'m mut Faulty<D>>;
+
+            fn open<D: Medium>(nv: &mut Faulty<D>, fault: Fault) -> Done<Self::In<'_, D>> {
+                let all = 0..Medium::capacity(nv);
+                $finish($record::$open(nv, all, $value(0) $(, $migrate)?), fault)
+            }
+            fn format<D: Medium>(
+                nv: &mut Faulty<D>,
+                n: u32,
+                fault: Fault,
+            ) -> Done<Self::In<'_, D>> {
+                let all = 0..Medium::capacity(nv);
+                $finish($record::format(nv, all, $value(n)), fault)
+            }
+            fn read<D: Medium>(nv: &mut Faulty<D>, fault: Fault) -> Done<Option<u32>> {
+                let all = 0..Medium::capacity(nv);
+                let found = $finish($record::<$type, _>::read(nv, all), fault);
+                found.map(|found| found.map(|value| value.map(|value| value[0])))
+            }
+            fn set<'m, D: Medium + 'm>(
+        record: &mut Self::In<'m, D>,
+        n: u32,
+        fault: Fault,
+    ) -> Done<()> {
+                $finish(record.set($value(n)), fault)
+            }
+            fn number<'m, D: Medium + 'm>(record: &Self::In<'m, D>) -> u32 {
+                let found = *record.get();
+                assert_eq!(found, $value(found[0]), "a mixture");
+                found[0]
+            }
+        }
+    };
+}
+
+fn at_once<T>(done: T, _: Fault) -> Option<T> {
+    Some(done)
+}
+
+form!(OldBlocking: Record<Old>, old_value, at_once, open());
+form!(Blocking: Record<Value>, value, at_once, open_or_migrate(migrated));
+form!(OldAsync: AsyncRecord<Old>, old_value, finish, open());
+form!(Async: AsyncRecord<Value>, value, finish, open_or_migrate(migrated));
+
+/// One boot of a script, from the operation after the one where the last boot was cut.
+pub fn boot<D: Medium>(nv: D, world: &World<'_, Seen>, script: &Script) {
+    let control = Control::new();
+    let mut nv = Faulty::new(nv, &control);
+    let run = Run {
+        control,
+        world,
+        script,
+    };
+    let mut op = Op::Open(Fault::None);
+    loop {
+        let older = world.with(|w| w.at) < script.older;
+        let next = match (script.asynch, older) {
+            (false, true) => run.session::<OldBlocking, _>(&mut nv, op),
+            (false, false) => run.session::<Blocking, _>(&mut nv, op),
+            (true, true) => run.session::<OldAsync, _>(&mut nv, op),
+            (true, false) => run.session::<Async, _>(&mut nv, op),
+        };
+        match next {
+            Some(next) => op = next,
+            None => return,
+        }
+    }
+}
+
+struct Run<'w, 'r> {
+    control: Rc<Control>,
+    world: &'w World<'r, Seen>,
+    script: &'w Script,
+}
+
+impl Run<'_, '_> {
+    /// The next operation, which is begun.
+    fn next(&self) -> Option<(u32, Op)> {
+        let at = self.world.with(|w| w.at);
+        let op = *self.script.ops.get(at as usize)?;
+        let n = at + 1;
+        self.world.update(|w| {
+            w.at = n;
+            match op {
+                Op::Set(_) => w.begins(n),
+                Op::Format(_) => {
+                    w.begins(n);
+                    // What an open gives a blank range.
+                    w.begins(0);
+                    w.formatting = true;
+                }
+                Op::Open(_) | Op::Read(_) => {}
+            }
+        });
+        Some((n, op))
+    }
+
+    /// The result of a call. `None` if it was dropped, or failed, which it does if and only if the
+    /// medium has.
+    #[track_caller]
+    fn done<T>(&self, call: &str, done: Done<T>) -> Option<T> {
+        let failed = self.control.has_failed();
+        match done? {
+            Ok(done) => {
+                assert!(!failed, "{call}: an error of the medium is lost");
+                Some(done)
+            }
+            Err(RecordError::Medium(Failed)) if failed => None,
+            Err(e) => panic!("{call}: {e}"),
+        }
+    }
+
+    /// Does an operation that needs no object, or makes one; then those with this object. Returns
+    /// the next operation, and `None` at the end of the script.
+    fn session<F: Form, D: Medium>(&self, nv: &mut Faulty<D>, op: Op) -> Option<Op> {
+        let world = self.world;
+        let again = Some(Op::Open(Fault::None));
+        let n = world.with(|w| w.at);
+        let mut record = match op {
+            Op::Open(fault) => {
+                self.control.meets(fault);
+                let opened = F::open(nv, fault);
+                if let Some(Err(RecordError::Foreign | RecordError::Damaged)) = opened
+                    && world.with(|w| w.formatting)
+                {
+                    // A format that was cut left this. It is called again.
+                    return Some(Op::Format(Fault::None));
+                }
+                let Some(record) = self.done("open", opened) else {
+                    return again;
+                };
+                let flash = <D as Medium>::CONTRACT.erase.is_some();
+                world.update(|w| w.finds(F::number::<D>(&record), flash));
+                record
+            }
+            Op::Format(fault) => {
+                self.control.meets(fault);
+                let Some(record) = self.done("format", F::format(nv, n, fault)) else {
+                    return again;
+                };
+                world.update(|w| w.counts(n));
+                record
+            }
+            Op::Read(fault) => {
+                self.control.meets(fault);
+                self.read(F::read(nv, fault));
+                return again;
+            }
+            Op::Set(_) => unreachable!("it needs an object"),
+        };
+        loop {
+            let before = F::number::<D>(&record);
+            let (n, op) = self.next()?;
+            let Op::Set(fault) = op else {
+                return Some(op);
+            };
+            self.control.meets(fault);
+            let done = F::set::<D>(&mut record, n, fault);
+            let mut expected = before;
+            if self.done("set", done).is_some() {
+                world.update(|w| w.counts(n));
+                expected = n;
+            }
+            assert_eq!(F::number::<D>(&record), expected, "the value in RAM");
+            if n == self.script.older {
+                return again;
+            }
+        }
+    }
+
+    /// What is read without an object may read differently at the next boot.
+    fn read(&self, read: Done<Option<u32>>) {
+        let seen = self.world.get();
+        match read {
+            // The value has the older type until an open of the newer program returns.
+            Some(Err(RecordError::Layout(_))) if self.script.older > 0 => {}
+            Some(Err(RecordError::Foreign | RecordError::Damaged)) if seen.formatting => {}
+            read => match self.done("read", read) {
+                Some(Some(n)) => {
+                    let older = seen.formatting && seen.begun.contains(&n);
+                    assert!(older || seen.possible.contains(&n), "{n} is read: {seen:?}");
+                }
+                Some(None) => assert!(seen.formatting || seen.possible[0] == 0, "it is blank"),
+                None => {}
+            },
+        }
+    }
+}
+
+/// A script, cut everywhere.
+pub fn cut_everywhere<M: Media>(media: M, script: Script)
+where
+    for<'r> M::Nv<'r>: Medium,
+{
+    let e = explore_with(script, media, |nv, w: &World<'_, Seen>, script| {
+        boot(nv, w, script)
+    });
+    e.run();
+}
+
+/// Scripts of up to so many operations, cut everywhere.
+fn campaign<M: Media>(media: fn() -> M, most: usize, cases: u32)
+where
+    for<'r> M::Nv<'r>: Medium,
+{
+    scripts_on(media, scripts(most, true), cases);
+}
+
+fn scripts_on<M: Media>(media: fn() -> M, scripts: impl Strategy<Value = Script>, cases: u32)
+where
+    for<'r> M::Nv<'r>: Medium,
+{
+    let s = random(scripts, media, |nv, w: &World<'_, Seen>, script| {
+        boot(nv, w, script)
+    })
+    .cases(programs(cases))
+    .seed(seed())
+    .run();
+    println!("{s}");
+}
+
+/// Bytes of a flash whose banks have so many slots.
+pub const fn bytes<C: Chip>(slots: u32) -> usize {
+    Record::<Value, Device<'_, C>>::bytes(slots) as usize
+}
+
+#[test]
+fn serial_fram() {
+    campaign(|| Simulated::<SpiFram>::new(bytes::<SpiFram>(1)), 12, 10);
+}
+
+#[test]
+fn mram() {
+    campaign(|| Simulated::<Mram16>::new(bytes::<Mram16>(1)), 14, 10);
+}
+
+#[test]
+fn in_order() {
+    campaign(|| Mapped::<InOrder16>::new(96), 12, 10);
+}
+
+#[test]
+fn buffered() {
+    campaign(|| Mapped::<Buffered32>::new(96), 10, 4);
+}
+
+#[test]
+fn flash_of_one_slot() {
+    campaign(|| flash::<Tiny>(bytes::<Tiny>(1)), 16, 8);
+}
+
+#[test]
+fn flash_of_several_slots() {
+    campaign(|| flash::<Words32>(3 * 768), 16, 10);
+}
+
+#[test]
+fn flash_with_overwrites() {
+    campaign(|| flash::<Overwrites>(3 * 512), 16, 8);
+}
+
+#[test]
+fn buffered_flash() {
+    campaign(|| flash::<BufferedNor>(bytes::<BufferedNor>(2)), 10, 2);
+}
+
+/// A record with the last sequence numbers before they wrap.
+fn numbered<D: Medium>(nv: &mut D) {
+    let all = 0..nv.capacity();
+    let mut record = Record::open(nv, all, value(0)).expect("room");
+    for _ in 0..u16::MAX - 6 {
+        record.set(value(0)).expect("room");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "65,000 updates")]
+fn numbers_wrap_on_fram() {
+    fn last() -> Simulated<SpiFram> {
+        static IMAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            let mut nv = RamFram::<96>::filled(0);
+            numbered(&mut nv);
+            nv.bytes().to_vec()
+        });
+        Simulated::with_image(IMAGE.clone())
+    }
+    scripts_on(last, scripts(12, false), 6);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "65,000 updates")]
+fn numbers_wrap_on_flash() {
+    fn last() -> Simulated<Overwrites> {
+        static IMAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            let mut nv = RamNor::<6, 256, 4, 0xFF, false>::new();
+            numbered(&mut nv);
+            nv.bytes().to_vec()
+        });
+        Simulated::with_image(IMAGE.clone()).refusal_fails()
+    }
+    scripts_on(last, scripts(14, false), 4);
+}
