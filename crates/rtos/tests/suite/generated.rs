@@ -27,6 +27,7 @@ use nv_rtos::pmem_tx::Section;
 use powerfail::{Explore, Mapped, Media, Summary, Threads, explore_with};
 use program::*;
 use std::cell::Cell;
+use std::rc::Rc;
 
 thread_local! {
     static BOOT: Cell<(*const Judge<'static>, *const Threads<'static, 'static>)> =
@@ -38,10 +39,61 @@ fn set_judge(judge: &Judge<'_>, threads: &Threads<'_, '_>) {
     BOOT.set(((&raw const *judge).cast(), (&raw const *threads).cast()));
 }
 
+thread_local! {
+    static HANDLER: Cell<Option<Rc<dyn Fn(Op)>>> = const { Cell::new(None) };
+}
+
+/// The handler of the boot, for interrupts that a program makes itself.
+fn set_handler<'a>(handler: impl Fn(Op) + 'a) {
+    let handler: Rc<dyn Fn(Op) + 'a> = Rc::new(handler);
+    // SAFETY: only the lifetime changes: it is called by threads of the boot only.
+    let handler = unsafe { std::mem::transmute::<Rc<dyn Fn(Op) + 'a>, Rc<dyn Fn(Op)>>(handler) };
+    HANDLER.set(Some(handler));
+}
+
+/// A handler comes now.
+fn software_interrupt(op: Op) {
+    let handler = HANDLER.take().expect("a boot");
+    HANDLER.set(Some(handler.clone()));
+    powerfail::masked(|| handler(op));
+}
+
+thread_local! {
+    static UNPARK: Cell<Option<Rc<dyn Fn(usize)>>> = const { Cell::new(None) };
+}
+
+/// How a parked thread of the boot runs again.
+fn set_unpark<'a>(unpark: impl Fn(usize) + 'a) {
+    let unpark: Rc<dyn Fn(usize) + 'a> = Rc::new(unpark);
+    // SAFETY: only the lifetime changes: it is called by threads of the boot only.
+    let unpark =
+        unsafe { std::mem::transmute::<Rc<dyn Fn(usize) + 'a>, Rc<dyn Fn(usize)>>(unpark) };
+    UNPARK.set(Some(unpark));
+}
+
+fn unpark(t: usize) {
+    let unpark = UNPARK.take().expect("a boot");
+    UNPARK.set(Some(unpark.clone()));
+    unpark(t);
+}
+
+/// The running thread works for so many ticks, however often others preempt it.
+fn work(ticks: u64) {
+    // SAFETY: called by threads of the boot only, whose machine exists.
+    let threads = unsafe { &*BOOT.get().1 };
+    let end = threads.now() + ticks;
+    while threads.now() < end {
+        threads.sleep_until(end);
+    }
+    judge();
+}
+
 /// Until this is dropped, there is a judge.
 struct Judged;
 impl Drop for Judged {
     fn drop(&mut self) {
+        HANDLER.set(None);
+        UNPARK.set(None);
         BOOT.set((std::ptr::null(), std::ptr::null()));
     }
 }
@@ -70,11 +122,12 @@ unsafe impl Section for Checked {
 }
 
 macro_rules! machines {
-    ($($name:ident = $model:ty, $seq:literal, $priority:expr;)+) => {$(
+    ($($name:ident = $model:ty, $seq:literal, $priority:expr, $lives:literal;)+) => {$(
         mod $name {
-            use super::judge::{ERR, Judge, Seen};
+            use super::judge::{ERR, Ended, Judge, Seen};
             use super::program::*;
-            use super::{Judged, judge, set_judge};
+            use super::{Judged, judge, set_handler, set_judge, software_interrupt};
+            use super::{set_unpark, unpark, work};
             use crate::support::*;
             use nv_rtos::nv_replay::{Commit, Committed};
             use nv_rtos::nvmem::{Model, Region};
@@ -89,6 +142,9 @@ macro_rules! machines {
             pub type Fram = Preempted<$model, super::Checked>;
             const SEQ: u8 = $seq;
             const PRIORITY: [u8; THREADS] = $priority;
+            /// After how many long boots without progress a thread is parked, and how long they are.
+            const LIVES: u8 = $lives;
+            const TICKS: u32 = if LIVES == 0 { 0 } else { LONG as u32 };
             include!("generated/machine.rs");
 
             /// A formatted region.
@@ -104,9 +160,10 @@ macro_rules! machines {
 }
 
 machines! {
-    equal = nv_rtos::nvmem::InOrder32, 3, [1, 1, 1, 1, 1, 1, 0, 1];
-    mixed = nv_rtos::nvmem::InOrder32, 4, [2, 1, 3, 2, 252, 1, 0, 4];
-    halves = Buffered16, 3, [1, 2, 2, 3, 4, 1, 0, 1];
+    equal = nv_rtos::nvmem::InOrder32, 3, [1, 1, 1, 1, 1, 1, 0, 1], 0;
+    mixed = nv_rtos::nvmem::InOrder32, 4, [2, 1, 3, 2, 252, 1, 0, 4], 0;
+    halves = Buffered16, 3, [1, 2, 2, 3, 4, 1, 0, 1], 0;
+    parking = nv_rtos::nvmem::InOrder32, 4, [1, 2, 2, 3, 4, 1, 0, 1], 1;
 }
 
 const BYTES: usize = 16 * 1024;
@@ -143,10 +200,11 @@ fn campaign(machine: u64, program: &Program, mode: Mode) -> Result<Summary, Stri
             }
         }};
     }
-    match machine % 3 {
+    match machine {
         0 => on!(equal),
         1 => on!(mixed),
-        _ => on!(halves),
+        2 => on!(halves),
+        _ => on!(parking),
     }
 }
 
@@ -164,13 +222,18 @@ fn run<M: Media>(e: Explore<M, Seen>, mode: Mode) -> Result<Summary, String> {
 
 /// So many programs, from the run's seed on. The machines take turns.
 fn campaigns(n: u32, mode: Mode, make: impl Fn(u64) -> Program) {
+    campaigns_on(|seed| seed % 3, n, mode, make);
+}
+
+/// The same on other machines.
+fn campaigns_on(machine: impl Fn(u64) -> u64, n: u32, mode: Mode, make: impl Fn(u64) -> Program) {
     for seed in (seed()..).take(programs(n) as usize) {
-        let program = make(seed);
-        if let Err(first) = campaign(seed, &program, mode) {
+        let (program, machine) = (make(seed), machine(seed));
+        if let Err(first) = campaign(machine, &program, mode) {
             eprintln!("seed {seed} fails; a shorter program is searched: {first}");
-            let fails = |p: &Program| campaign(seed, p, mode).err();
+            let fails = |p: &Program| campaign(machine, p, mode).err();
             let (program, why) = shrink::shrink(program, fails);
-            let test = shrink::as_test(seed % 3, &format!("{mode:?}"), &program);
+            let test = shrink::as_test(machine, &format!("{mode:?}"), &program);
             panic!("seed {seed}, {mode:?}: {why}\nthe shortest program:\n{test}");
         }
     }
@@ -224,8 +287,8 @@ fn locks() {
 
 #[test]
 fn timers() {
-    campaigns(30, Mode::Uncut, from_seed::timers);
-    campaigns(2, Mode::Cuts, from_seed::timers);
+    campaigns(60, Mode::Uncut, from_seed::timers);
+    campaigns(3, Mode::Cuts, from_seed::timers);
 }
 
 #[test]
@@ -236,14 +299,19 @@ fn aborted_threads() {
 
 #[test]
 fn spawned_threads() {
-    campaigns(30, Mode::Uncut, from_seed::spawns);
-    campaigns(2, Mode::Cuts, from_seed::spawns);
+    campaigns(90, Mode::Uncut, from_seed::spawns);
+    campaigns(3, Mode::Cuts, from_seed::spawns);
 }
 
 #[test]
 fn made_objects() {
-    campaigns(60, Mode::Uncut, from_seed::makes);
+    campaigns(150, Mode::Uncut, from_seed::makes);
     campaigns(3, Mode::Cuts, from_seed::makes);
+}
+
+#[test]
+fn parked_threads() {
+    campaigns_on(|_| 3, 6, Mode::Cuts, from_seed::works);
 }
 
 #[test]

@@ -33,6 +33,11 @@ impl<O: Object + Clone> Place<O> {
         (seen == count && count % 2 == 1).then_some(&mut self.object)
     }
 
+    /// Whether the open step of `t` makes or deletes an object here.
+    pub fn is_changed(&self, t: usize) -> bool {
+        self.changes[t] != 0
+    }
+
     /// The object, if it is committed.
     pub fn committed(&mut self) -> Option<&mut O> {
         (self.count % 2 == 1).then_some(&mut self.object)
