@@ -3,6 +3,7 @@
 //! ```text
 //!  from_seed.rs   makes a program from a seed:      thread 0: lock, step { give; send }, ...
 //!  program.rs     programs as data
+//!  boot.rs        the judge and the handlers of the boot that runs
 //!  machine.rs     a system at its limits, and threads that do what a program says
 //!  judge.rs       the states in which the system may be; judge/*.rs: what each object does
 //!  shrink.rs      the shortest program that fails, as a test
@@ -12,6 +13,7 @@
 //! `GENERATED_PROGRAMS=100` makes a hundred times as many programs. A failure prints its seed, and a
 //! test for found.rs.
 
+mod boot;
 mod found;
 mod from_seed;
 mod judge;
@@ -21,113 +23,18 @@ mod shrink;
 #[path = "../../../powerfail/tests/support/generated.rs"]
 mod numbers;
 
-use judge::{Judge, Seen};
+use judge::Seen;
 use numbers::{programs, seed};
-use nv_rtos::pmem_tx::Section;
-use powerfail::{Explore, Mapped, Media, Summary, Threads, explore_with};
+use powerfail::{Explore, Mapped, Media, Summary, explore_with};
 use program::*;
-use std::cell::Cell;
-use std::rc::Rc;
-
-thread_local! {
-    static BOOT: Cell<(*const Judge<'static>, *const Threads<'static, 'static>)> =
-        const { Cell::new((std::ptr::null(), std::ptr::null())) };
-}
-
-/// Steps capture nothing, so they find the judge of their boot here.
-fn set_judge(judge: &Judge<'_>, threads: &Threads<'_, '_>) {
-    BOOT.set(((&raw const *judge).cast(), (&raw const *threads).cast()));
-}
-
-thread_local! {
-    static HANDLER: Cell<Option<Rc<dyn Fn(Op)>>> = const { Cell::new(None) };
-}
-
-/// The handler of the boot, for interrupts that a program makes itself.
-fn set_handler<'a>(handler: impl Fn(Op) + 'a) {
-    let handler: Rc<dyn Fn(Op) + 'a> = Rc::new(handler);
-    // SAFETY: only the lifetime changes: it is called by threads of the boot only.
-    let handler = unsafe { std::mem::transmute::<Rc<dyn Fn(Op) + 'a>, Rc<dyn Fn(Op)>>(handler) };
-    HANDLER.set(Some(handler));
-}
-
-/// A handler comes now.
-fn software_interrupt(op: Op) {
-    let handler = HANDLER.take().expect("a boot");
-    HANDLER.set(Some(handler.clone()));
-    powerfail::masked(|| handler(op));
-}
-
-thread_local! {
-    static UNPARK: Cell<Option<Rc<dyn Fn(usize)>>> = const { Cell::new(None) };
-}
-
-/// How a parked thread of the boot runs again.
-fn set_unpark<'a>(unpark: impl Fn(usize) + 'a) {
-    let unpark: Rc<dyn Fn(usize) + 'a> = Rc::new(unpark);
-    // SAFETY: only the lifetime changes: it is called by threads of the boot only.
-    let unpark =
-        unsafe { std::mem::transmute::<Rc<dyn Fn(usize) + 'a>, Rc<dyn Fn(usize)>>(unpark) };
-    UNPARK.set(Some(unpark));
-}
-
-fn unpark(t: usize) {
-    let unpark = UNPARK.take().expect("a boot");
-    UNPARK.set(Some(unpark.clone()));
-    unpark(t);
-}
-
-/// The running thread works for so many ticks, however often others preempt it.
-fn work(ticks: u64) {
-    // SAFETY: called by threads of the boot only, whose machine exists.
-    let threads = unsafe { &*BOOT.get().1 };
-    let end = threads.now() + ticks;
-    while threads.now() < end {
-        threads.sleep_until(end);
-    }
-    judge();
-}
-
-/// Until this is dropped, there is a judge.
-struct Judged;
-impl Drop for Judged {
-    fn drop(&mut self) {
-        HANDLER.set(None);
-        UNPARK.set(None);
-        BOOT.set((std::ptr::null(), std::ptr::null()));
-    }
-}
-
-/// The judge of the boot that runs, with the machine's clock.
-fn judge() -> &'static Judge<'static> {
-    let (judge, threads) = BOOT.get();
-    // SAFETY: called by threads and handlers of the boot only, whose judge and machine exist.
-    let (judge, threads) = unsafe { (&*judge, &*threads) };
-    judge.ticks.set(threads.now());
-    judge
-}
-
-/// The kernel's critical section. What the judge has found in it fails the thread after it: a panic
-/// inside would leave the kernel's state borrowed.
-enum Checked {}
-// SAFETY: that of the kit.
-unsafe impl Section for Checked {
-    fn with<R>(f: impl FnOnce() -> R) -> R {
-        let r = powerfail::masked(f);
-        if !BOOT.get().0.is_null() {
-            judge().check();
-        }
-        r
-    }
-}
 
 macro_rules! machines {
     ($($name:ident = $model:ty, $seq:literal, $priority:expr, $lives:literal;)+) => {$(
         mod $name {
             use super::judge::{ERR, Ended, Judge, Seen};
             use super::program::*;
-            use super::{Judged, judge, set_handler, set_judge, software_interrupt};
-            use super::{set_unpark, unpark, work};
+            use super::boot::{Judged, judge, set_handler, set_judge, software_interrupt};
+            use super::boot::{set_unpark, unpark, work};
             use crate::support::*;
             use nv_rtos::nv_replay::{Commit, Committed};
             use nv_rtos::nvmem::{Model, Region};
@@ -139,7 +46,7 @@ macro_rules! machines {
             use powerfail::World;
             use std::cell::Cell;
             use std::mem::MaybeUninit;
-            pub type Fram = Preempted<$model, super::Checked>;
+            pub type Fram = Preempted<$model, super::boot::Checked>;
             const SEQ: u8 = $seq;
             const PRIORITY: [u8; THREADS] = $priority;
             /// After how many long boots without progress a thread is parked, and how long they are.
@@ -150,7 +57,7 @@ macro_rules! machines {
             /// A formatted region.
             pub fn image() -> Vec<u8> {
                 let mut words = vec![MaybeUninit::new(0u64); super::BYTES / 8];
-                drop(Plan::open(Region::new(&mut words)).expect("an open"));
+                let _ = Plan::open(Region::new(&mut words)).expect("an open");
                 // SAFETY: initialised above; padding of roots is zero.
                 let words = words.iter().map(|w| unsafe { w.assume_init() });
                 words.flat_map(u64::to_ne_bytes).collect()

@@ -488,6 +488,8 @@ pub fn works(seed: u64) -> Program {
                 0 => Act::Delay(1 + rng.below(9)),
                 1 if t != WORKER => Act::Step(vec![Op::Spawn(false)], false),
                 1 | 2 => Act::Step(vec![Op::TryGive(1)], rng.below(4) == 0),
+                // About as many numbers as there are.
+                3 if t != WORKER => Act::Loop(13 + rng.below(4) as u32, vec![Op::TryGive(1)]),
                 _ => Act::Work([3, 12, 25, 50][rng.below(4) as usize]),
             });
         }

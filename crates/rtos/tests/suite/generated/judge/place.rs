@@ -47,7 +47,7 @@ impl<O: Object + Clone> Place<O> {
     pub fn make(&mut self, t: usize) -> Option<u8> {
         let changes = self.changes.iter().any(|c| *c != 0);
         let used = (0..THREADS).any(|t| self.object.operations(t) != 0);
-        if self.count % 2 == 1 || changes || used {
+        if !self.count.is_multiple_of(2) || changes || used {
             return None;
         }
         self.object = self.first.clone();
@@ -64,7 +64,7 @@ impl<O: Object + Clone> Place<O> {
 
     /// Between boots: what is left of a deleted object nobody sees.
     pub fn rest(&mut self) {
-        if self.count % 2 == 0 {
+        if self.count.is_multiple_of(2) {
             self.object = self.first.clone();
         }
     }
