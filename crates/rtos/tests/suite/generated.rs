@@ -3,6 +3,7 @@
 //! ```text
 //!  from_seed.rs   makes a program from a seed:      thread 0: lock, step { give; send }, ...
 //!  program.rs     programs as data
+//!  boot.rs        the judge and the handlers of the boot that runs
 //!  machine.rs     a system at its limits, and threads that do what a program says
 //!  judge.rs       the states in which the system may be; judge/*.rs: what each object does
 //!  shrink.rs      the shortest program that fails, as a test
@@ -12,6 +13,7 @@
 //! `GENERATED_PROGRAMS=100` makes a hundred times as many programs. A failure prints its seed, and a
 //! test for found.rs.
 
+mod boot;
 mod found;
 mod from_seed;
 mod judge;
@@ -21,60 +23,18 @@ mod shrink;
 #[path = "../../../powerfail/tests/support/generated.rs"]
 mod numbers;
 
-use judge::{Judge, Seen};
+use judge::Seen;
 use numbers::{programs, seed};
-use nv_rtos::pmem_tx::Section;
-use powerfail::{Explore, Mapped, Media, Summary, Threads, explore_with};
+use powerfail::{Explore, Mapped, Media, Summary, explore_with};
 use program::*;
-use std::cell::Cell;
-
-thread_local! {
-    static BOOT: Cell<(*const Judge<'static>, *const Threads<'static, 'static>)> =
-        const { Cell::new((std::ptr::null(), std::ptr::null())) };
-}
-
-/// Steps capture nothing, so they find the judge of their boot here.
-fn set_judge(judge: &Judge<'_>, threads: &Threads<'_, '_>) {
-    BOOT.set(((&raw const *judge).cast(), (&raw const *threads).cast()));
-}
-
-/// Until this is dropped, there is a judge.
-struct Judged;
-impl Drop for Judged {
-    fn drop(&mut self) {
-        BOOT.set((std::ptr::null(), std::ptr::null()));
-    }
-}
-
-/// The judge of the boot that runs, with the machine's clock.
-fn judge() -> &'static Judge<'static> {
-    let (judge, threads) = BOOT.get();
-    // SAFETY: called by threads and handlers of the boot only, whose judge and machine exist.
-    let (judge, threads) = unsafe { (&*judge, &*threads) };
-    judge.ticks.set(threads.now());
-    judge
-}
-
-/// The kernel's critical section. What the judge has found in it fails the thread after it: a panic
-/// inside would leave the kernel's state borrowed.
-enum Checked {}
-// SAFETY: that of the kit.
-unsafe impl Section for Checked {
-    fn with<R>(f: impl FnOnce() -> R) -> R {
-        let r = powerfail::masked(f);
-        if !BOOT.get().0.is_null() {
-            judge().check();
-        }
-        r
-    }
-}
 
 macro_rules! machines {
-    ($($name:ident = $model:ty, $seq:literal, $priority:expr;)+) => {$(
+    ($($name:ident = $model:ty, $seq:literal, $priority:expr, $lives:literal;)+) => {$(
         mod $name {
-            use super::judge::{ERR, Judge, Seen};
+            use super::judge::{ERR, Ended, Judge, Seen};
             use super::program::*;
-            use super::{Judged, judge, set_judge};
+            use super::boot::{Judged, judge, set_handler, set_judge, software_interrupt};
+            use super::boot::{set_unpark, unpark, work};
             use crate::support::*;
             use nv_rtos::nv_replay::{Commit, Committed};
             use nv_rtos::nvmem::{Model, Region};
@@ -86,15 +46,18 @@ macro_rules! machines {
             use powerfail::World;
             use std::cell::Cell;
             use std::mem::MaybeUninit;
-            pub type Fram = Preempted<$model, super::Checked>;
+            pub type Fram = Preempted<$model, super::boot::Checked>;
             const SEQ: u8 = $seq;
             const PRIORITY: [u8; THREADS] = $priority;
+            /// After how many long boots without progress a thread is parked, and how long they are.
+            const LIVES: u8 = $lives;
+            const TICKS: u32 = if LIVES == 0 { 0 } else { LONG as u32 };
             include!("generated/machine.rs");
 
             /// A formatted region.
             pub fn image() -> Vec<u8> {
                 let mut words = vec![MaybeUninit::new(0u64); super::BYTES / 8];
-                drop(Plan::open(Region::new(&mut words)).expect("an open"));
+                let _ = Plan::open(Region::new(&mut words)).expect("an open");
                 // SAFETY: initialised above; padding of roots is zero.
                 let words = words.iter().map(|w| unsafe { w.assume_init() });
                 words.flat_map(u64::to_ne_bytes).collect()
@@ -104,9 +67,10 @@ macro_rules! machines {
 }
 
 machines! {
-    equal = nv_rtos::nvmem::InOrder32, 3, [1, 1, 1, 1, 1, 1, 0, 1];
-    mixed = nv_rtos::nvmem::InOrder32, 4, [2, 1, 3, 2, 252, 1, 0, 4];
-    halves = Buffered16, 3, [1, 2, 2, 3, 4, 1, 0, 1];
+    equal = nv_rtos::nvmem::InOrder32, 3, [1, 1, 1, 1, 1, 1, 0, 1], 0;
+    mixed = nv_rtos::nvmem::InOrder32, 4, [2, 1, 3, 2, 252, 1, 0, 4], 0;
+    halves = Buffered16, 3, [1, 2, 2, 3, 4, 1, 0, 1], 0;
+    parking = nv_rtos::nvmem::InOrder32, 4, [1, 2, 2, 3, 4, 1, 0, 1], 1;
 }
 
 const BYTES: usize = 16 * 1024;
@@ -143,10 +107,11 @@ fn campaign(machine: u64, program: &Program, mode: Mode) -> Result<Summary, Stri
             }
         }};
     }
-    match machine % 3 {
+    match machine {
         0 => on!(equal),
         1 => on!(mixed),
-        _ => on!(halves),
+        2 => on!(halves),
+        _ => on!(parking),
     }
 }
 
@@ -164,13 +129,18 @@ fn run<M: Media>(e: Explore<M, Seen>, mode: Mode) -> Result<Summary, String> {
 
 /// So many programs, from the run's seed on. The machines take turns.
 fn campaigns(n: u32, mode: Mode, make: impl Fn(u64) -> Program) {
+    campaigns_on(|seed| seed % 3, n, mode, make);
+}
+
+/// The same on other machines.
+fn campaigns_on(machine: impl Fn(u64) -> u64, n: u32, mode: Mode, make: impl Fn(u64) -> Program) {
     for seed in (seed()..).take(programs(n) as usize) {
-        let program = make(seed);
-        if let Err(first) = campaign(seed, &program, mode) {
+        let (program, machine) = (make(seed), machine(seed));
+        if let Err(first) = campaign(machine, &program, mode) {
             eprintln!("seed {seed} fails; a shorter program is searched: {first}");
-            let fails = |p: &Program| campaign(seed, p, mode).err();
+            let fails = |p: &Program| campaign(machine, p, mode).err();
             let (program, why) = shrink::shrink(program, fails);
-            let test = shrink::as_test(seed % 3, &format!("{mode:?}"), &program);
+            let test = shrink::as_test(machine, &format!("{mode:?}"), &program);
             panic!("seed {seed}, {mode:?}: {why}\nthe shortest program:\n{test}");
         }
     }
@@ -224,8 +194,8 @@ fn locks() {
 
 #[test]
 fn timers() {
-    campaigns(30, Mode::Uncut, from_seed::timers);
-    campaigns(2, Mode::Cuts, from_seed::timers);
+    campaigns(60, Mode::Uncut, from_seed::timers);
+    campaigns(3, Mode::Cuts, from_seed::timers);
 }
 
 #[test]
@@ -236,14 +206,19 @@ fn aborted_threads() {
 
 #[test]
 fn spawned_threads() {
-    campaigns(30, Mode::Uncut, from_seed::spawns);
-    campaigns(2, Mode::Cuts, from_seed::spawns);
+    campaigns(90, Mode::Uncut, from_seed::spawns);
+    campaigns(3, Mode::Cuts, from_seed::spawns);
 }
 
 #[test]
 fn made_objects() {
-    campaigns(60, Mode::Uncut, from_seed::makes);
+    campaigns(150, Mode::Uncut, from_seed::makes);
     campaigns(3, Mode::Cuts, from_seed::makes);
+}
+
+#[test]
+fn parked_threads() {
+    campaigns_on(|_| 3, 6, Mode::Cuts, from_seed::works);
 }
 
 #[test]

@@ -24,6 +24,39 @@ macro_rules! first_boot {
     };
 }
 
+/// The first findings as the programs that found them. Each has its program without a judge below.
+mod programs {
+    use crate::generated::program::{Act::Step, Op::*};
+    use crate::generated::{Mode, again};
+
+    #[test]
+    fn an_aborted_thread_never_runs() {
+        again(
+            0,
+            Mode::Uncut,
+            [
+                (0, vec![Step(vec![Set(0, 1), Abort(1)], false)]),
+                (1, vec![Step(vec![Flags(0, 2, true, None)], false)]),
+            ],
+        );
+    }
+
+    #[test]
+    fn one_step_has_an_expiry() {
+        again(
+            0,
+            Mode::Uncut,
+            [
+                (0, vec![Step(vec![Expired, Start(0), Expired], true)]),
+                (
+                    2,
+                    vec![Step(vec![Expired, Take(2, Some(22)), Expired], false)],
+                ),
+            ],
+        );
+    }
+}
+
 mod aborted_waiter {
     use super::*;
     nv_rtos::system! {

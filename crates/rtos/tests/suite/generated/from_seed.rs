@@ -38,6 +38,14 @@ const ALL: [What; 13] = [
     What::Events,
 ];
 
+const KINDS: [Kind; 5] = [
+    Kind::Semaphore,
+    Kind::Queue,
+    Kind::Group,
+    Kind::Timer,
+    Kind::Mutex,
+];
+
 /// What the auditor does: joins the others, and empties every object.
 fn audit() -> Vec<Act> {
     let now = Some(0);
@@ -61,6 +69,8 @@ struct Maker {
     rng: Rng,
     what: Vec<What>,
     me: usize,
+    /// What is made and deleted: few kinds, so that it is used, too.
+    kind: Kind,
     /// Whether a thread that is spawned may be aborted. Then nobody waits for its place.
     kills: bool,
 }
@@ -124,14 +134,11 @@ impl Maker {
     }
 
     fn made(&mut self) -> Op {
-        let kinds = [
-            Kind::Semaphore,
-            Kind::Queue,
-            Kind::Group,
-            Kind::Timer,
-            Kind::Mutex,
-        ];
-        let kind = self.one(&kinds);
+        let kind = if self.below(5) == 0 {
+            Kind::Semaphore
+        } else {
+            self.kind
+        };
         let n = self.handle(kind);
         let wait = self.bounded();
         match (self.below(6), kind) {
@@ -179,6 +186,24 @@ impl Maker {
             What::Made => self.made(),
             What::Events if self.me == WORKER => Op::Take(NEVER, Some(1)),
             What::Events => Op::Until(self.below(4) as u32, self.wait().filter(|w| *w > 0)),
+        }
+    }
+
+    /// An act that is no step.
+    fn between(&mut self) -> Act {
+        let timer = self.below(2) as u8;
+        let interrupts = [
+            Op::Give(0),
+            Op::Set(0, self.flags()),
+            Op::Start(timer),
+            Op::Start(timer),
+            Op::Stop(timer),
+            Op::Send(0, None),
+            Op::Send(1, None),
+        ];
+        match self.below(6) {
+            0 | 1 => Act::Energy,
+            _ => Act::Interrupt(self.one(&interrupts)),
         }
     }
 
@@ -232,6 +257,7 @@ impl Maker {
         for _ in 0..1 + self.below(most) {
             match self.below(if locks { 20 } else { 16 }) {
                 0 | 16 => acts.push(Act::Delay(1 + self.below(9))),
+                12 => acts.push(self.between()),
                 1 => acts.push(Act::Loop(1 + self.below(9) as u32, self.turn())),
                 11 => {
                     let end = self.one(&[End::Commits, End::Fails, End::IsRefused]);
@@ -257,7 +283,7 @@ impl Maker {
                     let at = self.below(held.len() as u64) as u8;
                     acts.push(Act::Add(at));
                 }
-                n => acts.push(Act::Step(self.ops(4), n == 15 || n == 14)),
+                n => acts.push(Act::Step(self.ops(4), n == 15 || n >= 13 && !locks)),
             }
         }
         acts
@@ -289,6 +315,7 @@ pub fn of(seed: u64, most: u64, mut what: Vec<What>, locks: bool) -> Program {
     let mut m = Maker {
         rng: Rng::new(seed),
         what: Vec::new(),
+        kind: KINDS[(seed / 3 % 5) as usize],
         me: 0,
         kills: seed.is_multiple_of(2),
     };
@@ -312,6 +339,9 @@ pub fn of(seed: u64, most: u64, mut what: Vec<What>, locks: bool) -> Program {
         m.me = WORKER;
         // Who waits for its end may have a lock.
         threads[WORKER] = m.acts(most.min(3), locks && m.kills);
+        if m.below(3) == 0 {
+            threads[WORKER].push(Act::Fail);
+        }
     }
     threads[AUDITOR] = audit();
     Program {
@@ -376,6 +406,13 @@ pub fn timers(seed: u64) -> Program {
     let timers = 1 + rng.below(2);
     for acts in threads.iter_mut().take(2 + rng.below(3) as usize) {
         for _ in 0..1 + rng.below(4) {
+            let timer = 1 - rng.below(timers) as u8;
+            match rng.below(8) {
+                0 | 1 => acts.push(Act::Interrupt(Op::Start(timer))),
+                2 => acts.push(Act::Interrupt(Op::Stop(timer))),
+                3 => acts.push(Act::Delay(1 + rng.below(9))),
+                _ => {}
+            }
             let ops = (0..1 + rng.below(3)).map(|_| {
                 let timer = 1 - rng.below(timers) as u8;
                 match rng.below(8) {
@@ -411,7 +448,7 @@ pub fn spawns(seed: u64) -> Program {
         seed,
         3,
         vec![What::Spawn, What::Spawn, What::Time, What::Priority, more],
-        false,
+        seed.is_multiple_of(4),
     )
 }
 
@@ -422,7 +459,7 @@ pub fn aborts(seed: u64) -> Program {
         seed,
         3,
         vec![What::Abort, What::Time, more, more],
-        seed.is_multiple_of(5),
+        seed.is_multiple_of(2),
     )
 }
 
@@ -439,6 +476,29 @@ pub fn makes(seed: u64) -> Program {
         vec![What::Made, What::Made, What::Made, more],
         seed.is_multiple_of(4),
     )
+}
+
+/// Threads that run for long without progress, in a system that parks them.
+pub fn works(seed: u64) -> Program {
+    let mut rng = Rng::new(seed);
+    let mut threads: [Vec<Act>; THREADS] = Default::default();
+    for t in [0, 1 + rng.below(4) as usize, WORKER] {
+        for _ in 0..1 + rng.below(4) {
+            threads[t].push(match rng.below(6) {
+                0 => Act::Delay(1 + rng.below(9)),
+                1 if t != WORKER => Act::Step(vec![Op::Spawn(false)], false),
+                1 | 2 => Act::Step(vec![Op::TryGive(1)], rng.below(4) == 0),
+                // About as many numbers as there are.
+                3 if t != WORKER => Act::Loop(13 + rng.below(4) as u32, vec![Op::TryGive(1)]),
+                _ => Act::Work([3, 12, 25, 50][rng.below(4) as usize]),
+            });
+        }
+    }
+    threads[AUDITOR] = audit();
+    Program {
+        threads,
+        preempted: false,
+    }
 }
 
 /// One thread has the oldest message and fails at last, while many others are sent after it.

@@ -32,7 +32,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use thread::Call;
-pub use thread::ERR;
+pub use thread::{ERR, Ended};
 
 /// What the model knows of an object: what the open step of each thread does with it.
 pub trait Object {
@@ -58,6 +58,13 @@ pub struct Seen {
     interrupts: u32,
     /// How many events handlers have posted.
     events: u32,
+    boots: u32,
+    /// Which threads a boot may have counted since their last progress, and has counted for
+    /// certain: in a system that parks a thread after one such boot.
+    maybe: [bool; THREADS],
+    surely: [bool; THREADS],
+    /// What threads have found of the energy, each with its act.
+    energy: Vec<(usize, usize, u32)>,
 }
 
 impl Default for Seen {
@@ -70,6 +77,10 @@ impl Default for Seen {
             known: 0,
             interrupts: 0,
             events: 0,
+            boots: 0,
+            maybe: [false; THREADS],
+            surely: [false; THREADS],
+            energy: Vec::new(),
         }
     }
 }
@@ -94,6 +105,11 @@ pub struct Judge<'w> {
     pub ticks: Cell<u64>,
     first: [u8; THREADS],
     waits: RefCell<[Waits; THREADS]>,
+    parked: RefCell<[bool; THREADS]>,
+    /// Which threads have made progress in this boot.
+    progress: RefCell<[bool; THREADS]>,
+    /// Which have passed a step without running it.
+    replayed: RefCell<[bool; THREADS]>,
     live: RefCell<[bool; THREADS]>,
     /// The locks that a thread has by its program: the lock and the act. Who has one for certain.
     held: RefCell<[Vec<(Number, u8)>; THREADS]>,
@@ -127,6 +143,9 @@ impl<'w> Judge<'w> {
             ticks: Cell::new(0),
             first,
             waits: RefCell::new([Waits::No; THREADS]),
+            parked: Default::default(),
+            progress: Default::default(),
+            replayed: Default::default(),
             live: RefCell::new([false; THREADS]),
             held: Default::default(),
             holder: Default::default(),
@@ -240,10 +259,13 @@ impl<'w> Judge<'w> {
             m.undo(t);
             return Some(m);
         }
-        if t == WORKER && r.returned && !r.ended {
+        if let Some(end) = r.returned
+            && t == WORKER
+            && !r.ended
+        {
             let mut m = before.clone();
             m.threads[t].running.ended = true;
-            m.threads[t].leave_place();
+            m.threads[t].leave_place(end);
             return Some(m);
         }
         None
@@ -266,6 +288,7 @@ impl<'w> Judge<'w> {
         aborted: impl Fn(usize) -> bool,
     ) {
         self.base.set(base);
+        self.w.update(|s| s.boots += 1);
         let known = self.w.with(|s| s.known);
         assert!(
             base >= known,
@@ -280,9 +303,77 @@ impl<'w> Judge<'w> {
         });
     }
 
+    /// The same: who is parked. That is for good, until somebody makes it run.
+    pub fn boots_parked(&self, parked: impl Fn(usize) -> bool) {
+        let (maybe, surely) = self.w.with(|s| (s.maybe, s.surely));
+        for t in 0..THREADS {
+            let is = parked(t);
+            assert!(
+                !is || maybe[t],
+                "thread {t} is parked, and no boot was long"
+            );
+            assert!(
+                is || !surely[t],
+                "thread {t} is not parked after a long boot"
+            );
+            self.parked.borrow_mut()[t] = is;
+        }
+        let is = parked(WORKER);
+        self.filter(format_args!("the place is parked: {is}"), |m| {
+            !is || m.threads[WORKER].argument.is_some()
+        });
+    }
+
+    /// A parked thread is to run again. Whether it was parked.
+    pub fn unparks(&self, t: usize) -> bool {
+        let was = std::mem::take(&mut self.parked.borrow_mut()[t]);
+        if was {
+            self.w
+                .update(|s| (s.maybe[t], s.surely[t]) = (false, false));
+        }
+        was
+    }
+
+    /// A thread is about to make progress, and to make a record.
+    pub fn progresses(&self, t: usize) {
+        self.progress.borrow_mut()[t] = true;
+        if self.w.with(|s| s.surely[t]) {
+            self.w.update(|s| s.surely[t] = false);
+        }
+    }
+
+    /// It has made a record. A boot that was counted before does not count any more.
+    fn progressed(&self, t: usize) {
+        if self.w.with(|s| s.maybe[t]) {
+            self.w.update(|s| s.maybe[t] = false);
+        }
+    }
+
+    /// A thread runs for some ticks, since a time, without a call.
+    pub fn works(&self, t: usize, ticks: u64, live: bool, work: impl FnOnce()) {
+        let from = self.ticks.get();
+        let fresh = !self.progress.borrow()[t];
+        if from + ticks >= LONG {
+            // Any thread may be ready meanwhile.
+            let progress = *self.progress.borrow();
+            self.w
+                .update(|s| (0..THREADS).for_each(|u| s.maybe[u] |= !progress[u]));
+        }
+        work();
+        // The kernel looks after so many ticks, twice as many, and so on.
+        let looks = (0..9)
+            .map(|i| LONG << i)
+            .any(|at| from < at && at < from + ticks);
+        // The kernel knows that a thread is live when it has passed a record.
+        if fresh && live && looks && self.replayed.borrow()[t] {
+            self.w.update(|s| s.surely[t] = true);
+        }
+    }
+
     /// The body of a step runs.
     pub fn begins(&self, t: usize, n: usize, root: u32) {
         self.live.borrow_mut()[t] = true;
+        self.progresses(t);
         self.is_first(t);
         self.filter(
             format_args!("thread {t} begins step {n}, its root says {root}"),
@@ -323,6 +414,10 @@ impl<'w> Judge<'w> {
         };
         self.each_state(|m| m.threads[t].running.call = Some(call));
         let r = f();
+        if matches!(op, Op::Delete(Kind::Mutex, _)) && r == 1 {
+            let holder = self.holder.borrow()[LOCKS];
+            assert_eq!(holder, None, "a mutex is deleted that a thread has");
+        }
         let refused = r == ERR | u32::from(code::REFUSED)
             && match op {
                 Op::Abort(v) => self.locks(v.into()),
@@ -379,12 +474,16 @@ impl<'w> Judge<'w> {
                 if m.threads[t].aborted || r.call.is_some() || r.fails {
                     return false;
                 }
+                if m.deletes_a_held_latch(t) {
+                    return false;
+                }
                 let victims: Vec<usize> = (0..THREADS).filter(|v| m.aborts(t, *v)).collect();
+                let inside = victims.iter().any(|v| m.is_inside(*v));
                 if victims.iter().any(|v| self.locks(*v)) {
                     may_fail = true;
                     let mut other = m.clone();
                     other.threads[t].running.fails = true;
-                    if victims.iter().any(|v| holder.contains(&Some(*v))) {
+                    if inside || victims.iter().any(|v| holder.contains(&Some(*v))) {
                         *m = other;
                         return true;
                     }
@@ -408,6 +507,11 @@ impl<'w> Judge<'w> {
 
     /// A step has returned, in this boot or in the replay.
     pub fn passed(&self, t: usize, n: usize, result: u32) {
+        if self.is_live(t) {
+            self.progressed(t);
+        } else {
+            self.replayed.borrow_mut()[t] = true;
+        }
         let failed = self.w.with(|s| s.failing[t]) == Some((n, result));
         self.filter(
             format_args!("thread {t} has passed step {n} with {result:#x}"),
@@ -459,6 +563,11 @@ impl<'w> Judge<'w> {
                 "{t} gets lock {lock}, and {h:?} has it"
             );
             *h = Some(t);
+            if made(lock).is_some() {
+                self.filter(format_args!("thread {t} locks {lock}"), |m| {
+                    m.has_latch(lock) && !m.latch_is_changed()
+                });
+            }
         }
     }
 
@@ -519,19 +628,38 @@ impl<'w> Judge<'w> {
     }
 
     /// A thread was joined, in this boot if it was `live`.
-    pub fn joined(&self, by: usize, t: usize, aborted: bool, live: bool) {
+    pub fn joined(&self, by: usize, t: usize, end: Ended, live: bool) {
         self.waits.borrow_mut()[by] = Waits::No;
-        if t == WORKER {
-            return;
+        self.filter(format_args!("thread {t} was joined: {end:?}"), |m| {
+            let its = &m.threads[t];
+            if t == WORKER {
+                let last = if its.aborted {
+                    Ended::Aborted
+                } else {
+                    its.last
+                };
+                return !live || (its.aborted || its.argument.is_none()) && end == last;
+            }
+            // It may be aborted later, on its way to the end.
+            let aborted = end == Ended::Aborted;
+            (its.running.ended || !live) && aborted <= its.aborted
+        });
+    }
+
+    /// A thread has asked for the energy that is left. Each boot gets the same.
+    pub fn finds_energy(&self, t: usize, act: usize, found: u32, live: bool) {
+        let known = self
+            .w
+            .with(|s| s.energy.iter().find(|e| (e.0, e.1) == (t, act)).copied());
+        match known {
+            Some(known) => assert!(live || known.2 == found, "{t} has found {known:?}"),
+            None => self.publish(|s| s.energy.push((t, act, found))),
         }
-        self.filter(
-            format_args!("thread {t} was joined, aborted: {aborted}"),
-            |m| {
-                // It may be aborted later, on its way to the end.
-                let its = &m.threads[t];
-                (its.running.ended || !live) && aborted <= its.aborted
-            },
-        );
+    }
+
+    /// The energy that is left: another number in each boot.
+    pub fn energy(&self) -> u32 {
+        self.w.with(|s| s.boots)
     }
 
     /// A thread runs in the reserved place, in this boot or for the first time.
@@ -544,18 +672,22 @@ impl<'w> Judge<'w> {
             },
         );
         self.live.borrow_mut()[WORKER] = false;
+        self.progress.borrow_mut()[WORKER] = false;
+        self.replayed.borrow_mut()[WORKER] = false;
         self.waits.borrow_mut()[WORKER] = Waits::No;
     }
 
     /// The thread's body has returned.
-    pub fn ends(&self, t: usize) {
+    pub fn ends(&self, t: usize, end: Ended) {
         self.waits.borrow_mut()[t] = Waits::Yes;
         if t == WORKER {
-            self.each_state(|m| m.threads[t].running.returned = true);
+            self.each_state(|m| m.threads[t].running.returned = Some(end));
             self.filter(format_args!("the place will be free"), |_| true);
+            // No count remains against the next thread.
+            self.progresses(t);
             return self.publish(|s| s.failing[t] = None);
         }
-        self.each_state(|m| m.threads[t].running.returned = true);
+        self.each_state(|m| m.threads[t].running.returned = Some(end));
     }
 
     /// In the kernel's section: a thread that was not spawned has ended.
@@ -572,6 +704,9 @@ impl<'w> Judge<'w> {
         if self.states.borrow().iter().all(|m| m.threads[t].aborted) {
             self.finds(format!("thread {t} is to run, which was aborted"));
         }
+        if self.parked.borrow()[t] {
+            self.finds(format!("thread {t} is to run, which is parked"));
+        }
         self.is_first(t);
     }
 
@@ -579,7 +714,7 @@ impl<'w> Judge<'w> {
     fn is_first(&self, t: usize) {
         let runs = |m: &Model| {
             // A holder runs for who waits for its mutex; a replay may be one.
-            let lends = |u: &usize| matches!(self.waits.borrow()[*u], Waits::Lock(_));
+            let lends = |u: &usize| self.lock_of(m, *u).is_some();
             let holds = !self.held.borrow()[t].is_empty() || !self.live.borrow()[t];
             let lent = (0..THREADS)
                 .filter(lends)
@@ -599,9 +734,9 @@ impl<'w> Judge<'w> {
     /// The priority at which a thread runs, at least.
     fn runs_at(&self, m: &Model, t: usize) -> u8 {
         let holder = self.holder.borrow();
-        let for_it = |u: &usize| match self.waits.borrow()[*u] {
-            Waits::Lock(lock) => holder[lock] == Some(t),
-            _ => false,
+        let for_it = |u: &usize| {
+            let lock = self.lock_of(m, *u);
+            lock.is_some_and(|lock| holder[lock] == Some(t))
         };
         let lent = (0..THREADS).filter(for_it).map(|u| self.priority(m, u));
         lent.chain([self.priority(m, t)]).max().unwrap_or(0)
@@ -611,11 +746,16 @@ impl<'w> Judge<'w> {
     fn is_ready(&self, m: &Model, t: usize) -> bool {
         let its = &m.threads[t];
         let there = t != WORKER || its.argument.is_some();
-        if its.aborted || its.running.ended || !there || self.waits.borrow()[t] != Waits::No {
+        if self.parked.borrow()[t]
+            || its.aborted
+            || its.running.ended
+            || !there
+            || self.waits.borrow()[t] != Waits::No
+        {
             return false;
         }
         match its.running.call {
-            None => !its.running.returned,
+            None => its.running.returned.is_none(),
             Some(Call { done: Some(_), .. }) => true,
             Some(Call { op, id, .. }) => {
                 let by_handler = matches!(op, Op::Expired | Op::Until(..));
@@ -628,6 +768,27 @@ impl<'w> Judge<'w> {
         }
     }
 
+    /// The lock for which a thread waits, if it was not aborted.
+    fn lock_of(&self, m: &Model, t: usize) -> Option<usize> {
+        match self.waits.borrow()[t] {
+            Waits::Lock(lock) => (!m.threads[t].aborted).then_some(lock),
+            _ => None,
+        }
+    }
+
+    /// Whether nobody has the lock for which a thread waits, and nobody will be found to have it.
+    fn waits_for_nobody(&self, m: &Model, t: usize) -> bool {
+        let Some(lock) = self.lock_of(m, t) else {
+            return false;
+        };
+        let may_have = |u: &usize| {
+            let its = &m.threads[*u];
+            let there = *u != WORKER || its.argument.is_some();
+            there && !its.aborted && !its.running.ended && !self.live.borrow()[*u]
+        };
+        self.holder.borrow()[lock].is_none() && !(0..THREADS).any(|u| u != t && may_have(&u))
+    }
+
     /// No thread is ready.
     pub fn idles(&self) {
         let (now, events) = (self.now(), self.events());
@@ -636,9 +797,13 @@ impl<'w> Judge<'w> {
         self.filter(format_args!("all threads wait"), |m| {
             let mut due = u64::MAX;
             let all_wait = (0..THREADS).all(|t| {
+                let runs = m.threads[t].running.call.is_none() && self.is_ready(m, t);
+                if runs || self.waits_for_nobody(m, t) {
+                    return false;
+                }
                 let r = m.threads[t].running.clone();
                 let Some(c) = r.call else {
-                    return !r.fails && (!r.returned || r.ended);
+                    return !r.fails && (r.returned.is_none() || r.ended);
                 };
                 due = due.min(c.until);
                 if c.op == Op::Expired && !m.timers_are_used() {

@@ -39,7 +39,7 @@ nv_rtos::system! {
     reserve {
         worker(u32 = 0, u32): PRIORITY[7];
     }
-    control { change: true, notify: true }
+    control { change: true, notify: true, lives: LIVES, ticks: TICKS }
 }
 
 const SEMAPHORES: [nv_rtos::Semaphore<Plan>; 3] = [SEM0, SEM1, SEM2];
@@ -381,12 +381,15 @@ fn add(
 }
 
 fn thread(th: &mut Thread<'_, '_, '_, Plan, u32>, me: usize) -> Result<(), Error> {
-    let mut n = 0;
+    let (mut n, mut fails) = (0, false);
     let mut guards = Vec::new();
     let program = judge().program;
     for (a, act) in program.threads[me].iter().enumerate() {
         let live = th.is_live();
         let key = [me as u32, a as u32, n as u32, 0];
+        if live && matches!(act, Act::Delay(_) | Act::Join(_) | Act::Energy) {
+            judge().progresses(me);
+        }
         match act {
             Act::Step(..) => {
                 step(th, key);
@@ -428,11 +431,31 @@ fn thread(th: &mut Thread<'_, '_, '_, Plan, u32>, me: usize) -> Result<(), Error
             }
             Act::Join(t) => {
                 judge().joins(me);
-                let aborted = match usize::from(*t) {
+                let t = usize::from(*t);
+                let join = |th: &mut Thread<'_, '_, '_, Plan, u32>| match t {
                     WORKER => join(th, Plan::worker()),
                     t => join(th, IDS[t]),
                 };
-                judge().joined(me, usize::from(*t), aborted, live);
+                let mut end = join(th);
+                if end == Ended::Parked {
+                    unpark(t);
+                    end = join(th);
+                }
+                judge().joined(me, t, end, live);
+            }
+            Act::Interrupt(op) => {
+                if live {
+                    software_interrupt(*op);
+                }
+            }
+            Act::Work(ticks) => judge().works(me, *ticks, live, || work(*ticks)),
+            Act::Energy => {
+                let found = th.energy()?.expect("the board knows it");
+                judge().finds_energy(me, a, found, live);
+            }
+            Act::Fail => {
+                fails = true;
+                break;
             }
         }
     }
@@ -440,15 +463,21 @@ fn thread(th: &mut Thread<'_, '_, '_, Plan, u32>, me: usize) -> Result<(), Error
         let last = guards.len() - 1;
         unlock(me, &mut guards, last);
     }
-    judge().ends(me);
+    if fails {
+        judge().ends(me, Ended::Failed);
+        return Err(Error::Aborted(5));
+    }
+    judge().ends(me, Ended::Well);
     Ok(())
 }
 
-/// Waits for the end of a thread. Whether it was aborted.
-fn join<A>(th: &mut Thread<'_, '_, '_, Plan, u32>, t: ThreadId<Plan, A>) -> bool {
+/// Waits for the end of a thread.
+fn join<A>(th: &mut Thread<'_, '_, '_, Plan, u32>, t: ThreadId<Plan, A>) -> Ended {
     match th.join(t) {
-        Ok(()) => false,
-        Err(Error::Aborted(code::ABORTED)) => true,
+        Ok(()) => Ended::Well,
+        Err(Error::Aborted(code::FAILED)) => Ended::Failed,
+        Err(Error::Aborted(code::ABORTED)) => Ended::Aborted,
+        Err(Error::Aborted(code::PARKED)) => Ended::Parked,
         Err(e) => panic!("a join ends with {e:?}"),
     }
 }
@@ -515,6 +544,9 @@ unsafe impl Port for Watch<'_> {
     fn set_timer(&self, at: Option<u64>) {
         self.0.set_timer(at)
     }
+    fn energy(&self) -> Option<u32> {
+        Some(judge().energy())
+    }
     fn observe(&self, event: Event) {
         if std::thread::panicking() {
             return;
@@ -549,6 +581,7 @@ pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>, program: &Program) {
         let kit = machine.start(t, kernel, |kit| {
             let base = kernel.isr(kit).now().expect("a clock");
             judge().boots(base, |t| kernel.priority(t), aborted);
+            judge().boots_parked(|t| kernel.parked(t));
             let to = &mut Watched(kit);
             Plan::spawn(
                 kernel,
@@ -568,12 +601,19 @@ pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>, program: &Program) {
                 },
             );
         });
-        let interrupt = move || {
+        let handler = move |op: Op| {
             let isr = kernel.isr(&kit);
-            for op in judge().interrupts() {
-                judge().interrupted(op, |id| handle_interrupt(&isr, op, id).expect("a handler"));
-            }
+            judge().interrupted(op, |id| handle_interrupt(&isr, op, id).expect("a handler"));
         };
+        set_handler(handler);
+        let machine = &machine;
+        set_unpark(move |t| {
+            if judge().unparks(t) {
+                machine.unparked(t);
+                assert_eq!(kernel.unpark(t, &kit), Ok(true));
+            }
+        });
+        let interrupt = move || judge().interrupts().into_iter().for_each(handler);
         t.interrupt("interrupt", interrupt);
         if program.preempted {
             // If all wait, and the schedule has taken another one first.
@@ -583,7 +623,13 @@ pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>, program: &Program) {
     drop(Judged); // there is no clock any more
     for t in 0..THREADS {
         let r = kernel.ended(t);
-        assert!(matches!(r, Some(Ok(()))) || aborted(t), "thread {t} has ended with {r:?}");
+        let fails = program.threads[t].contains(&Act::Fail);
+        let ended = matches!(r, Some(Ok(()))) || fails && r == Some(Err(Error::Aborted(5)));
+        // A boot has only the code of what happened in a place before.
+        let before = fails && r == Some(Err(Error::Aborted(code::FAILED)));
+        // One that was joined before the cut, and comes to its end again.
+        let stops = aborted(t) || kernel.parked(t);
+        assert!(ended || before || stops, "thread {t} has ended with {r:?}");
     }
     judge_of_boot.over(aborted);
     judge_of_boot.check();

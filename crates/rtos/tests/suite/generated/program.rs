@@ -24,6 +24,9 @@ pub const PERMITS_MAX: u8 = 2;
 pub const LETTERS: usize = 2;
 pub const ALARM: u32 = 5;
 
+/// In a system that parks threads: a boot counts after so many ticks.
+pub const LONG: u64 = 10;
+
 /// How long a call waits: `Some(0)` not at all, `None` for ever.
 pub type Wait = Option<u64>;
 
@@ -112,6 +115,14 @@ pub enum Act {
     /// A step that adds to the data of this lock, of those that are held, if it has data.
     Add(u8),
     Delay(u64),
+    /// A handler comes here, and does this.
+    Interrupt(Op),
+    /// Runs for so many ticks, without a call.
+    Work(u64),
+    /// Asks how much energy is left.
+    Energy,
+    /// The thread ends with an error.
+    Fail,
     Join(u8),
 }
 

@@ -6,7 +6,7 @@ use super::mutex::Mutex;
 use super::place::Place;
 use super::queue::Queue;
 use super::semaphore::Semaphore;
-use super::thread::{Change, ERR, Running, Thread};
+use super::thread::{Change, ERR, Ended, Running, Thread};
 use super::timer::Timer;
 use crate::generated::program::*;
 use nv_rtos::{OPERATIONS_MAX, code};
@@ -121,6 +121,19 @@ impl Model {
     pub fn aborts(&self, t: usize, v: usize) -> bool {
         let v = &self.threads[v];
         v.changes[t] == Some(Change::Abort) && !v.running.ended
+    }
+    /// Whether a thread has committed under a lock that it has not given back.
+    pub fn is_inside(&self, t: usize) -> bool {
+        let latch = self.latches.object.inside() == Some(t);
+        latch || self.mutexes.iter().any(|m| m.inside() == Some(t))
+    }
+    /// Whether the open step of `t` deletes the mutex that was made, and a thread is inside.
+    pub fn deletes_a_held_latch(&self, t: usize) -> bool {
+        self.latches.is_changed(t) && self.latches.object.inside().is_some()
+    }
+    /// Whether an open step deletes the mutex that was made.
+    pub fn latch_is_changed(&self) -> bool {
+        (0..THREADS).any(|t| self.latches.is_changed(t))
     }
 
     fn objects(&self) -> impl Iterator<Item = &dyn Object> {
@@ -371,7 +384,7 @@ impl Model {
         for t in 0..THREADS {
             m.undo(t);
             if t == WORKER && m.threads[t].aborted {
-                m.threads[t].leave_place();
+                m.threads[t].leave_place(Ended::Aborted);
             }
             let ended = m.threads[t].aborted;
             m.threads[t].running = Running {

@@ -33,6 +33,11 @@ impl Mutex {
         entered
     }
 
+    /// The thread that has committed under a lock and has not given it back.
+    pub fn inside(&self) -> Option<usize> {
+        self.session.map(|(t, _)| t.into())
+    }
+
     /// The data, as the step of `t` sees them before it adds one.
     pub fn add(&mut self, t: usize) -> u32 {
         let before = self.data + self.adds[t];

@@ -33,6 +33,11 @@ impl<O: Object + Clone> Place<O> {
         (seen == count && count % 2 == 1).then_some(&mut self.object)
     }
 
+    /// Whether the open step of `t` makes or deletes an object here.
+    pub fn is_changed(&self, t: usize) -> bool {
+        self.changes[t] != 0
+    }
+
     /// The object, if it is committed.
     pub fn committed(&mut self) -> Option<&mut O> {
         (self.count % 2 == 1).then_some(&mut self.object)
@@ -42,7 +47,7 @@ impl<O: Object + Clone> Place<O> {
     pub fn make(&mut self, t: usize) -> Option<u8> {
         let changes = self.changes.iter().any(|c| *c != 0);
         let used = (0..THREADS).any(|t| self.object.operations(t) != 0);
-        if self.count % 2 == 1 || changes || used {
+        if !self.count.is_multiple_of(2) || changes || used {
             return None;
         }
         self.object = self.first.clone();
@@ -59,7 +64,7 @@ impl<O: Object + Clone> Place<O> {
 
     /// Between boots: what is left of a deleted object nobody sees.
     pub fn rest(&mut self) {
-        if self.count % 2 == 0 {
+        if self.count.is_multiple_of(2) {
             self.object = self.first.clone();
         }
     }

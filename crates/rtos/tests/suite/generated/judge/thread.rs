@@ -34,9 +34,20 @@ pub struct Running {
     /// The body of its step has failed.
     pub fails: bool,
     /// The thread's body has returned.
-    pub returned: bool,
+    pub returned: Option<Ended>,
     /// It has ended, or was aborted: a later abort does nothing.
     pub ended: bool,
+}
+
+/// How a thread has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ended {
+    #[default]
+    Well,
+    Failed,
+    Aborted,
+    /// It has not: it is parked.
+    Parked,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -51,6 +62,8 @@ pub struct Thread {
     /// committed.
     pub argument: Option<u32>,
     pub before: usize,
+    /// How the last thread there has ended.
+    pub last: Ended,
     pub running: Running,
 }
 
@@ -74,7 +87,8 @@ impl Thread {
     }
 
     /// Its place is free, without records. What was called for the thread ends with it.
-    pub fn leave_place(&mut self) {
+    pub fn leave_place(&mut self, last: Ended) {
+        self.last = last;
         self.before = self.committed();
         self.results.clear();
         (self.argument, self.priority, self.aborted) = (None, None, false);
