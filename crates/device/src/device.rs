@@ -153,9 +153,7 @@ impl<'m, D: Restore, M: Model> Device<'m, D, M> {
         D: Keyed,
     {
         let done = self.run(|call| keyed(call, |call, key| body(call, key, args)));
-        if matches!(done, Ok(Once::DoneBefore))
-            && !planted!("nv-device/own-done-before-not-followed")
-        {
+        if matches!(done, Ok(Once::DoneBefore)) && !planted!("nv-device/own-done-not-followed") {
             // If it fails, the driver is out, and the next use builds it.
             let _ = self.slot.follow_alone(self.context.value());
         }

@@ -2,7 +2,7 @@
 
 use super::hardware::{Context, Driver, Hardware, OWN_KEEPS};
 use super::model::{Seen, State, Words};
-use super::node::{Node, device};
+use super::node::{Breakable, Node, device};
 use super::program::{End, Op, Program, nth, nth_boot};
 use super::{Shape, Tested};
 use core::cell::{Cell, RefCell};
@@ -29,7 +29,7 @@ pub fn forever<S: Shape, M: Tested>(region: Region<'_, M>, world: &World<'_, See
 const TABLE: Config = Config {
     bytes: 256,
     outbox_bytes: 0,
-    seq_bits: 5,
+    seq_bits: 3,
 };
 
 /// A device that commits by itself, and what a checkpoint has of it.
@@ -163,6 +163,7 @@ fn run<S: Shape, M: Tested>(
         keeps: built!(StagedDevice, keeps, 3),
         short,
         long,
+        last: Breakable::default(),
         hardware: &hardware,
         step: RefCell::new((vec![], End::Commits)),
         models: RefCell::new(vec![]),

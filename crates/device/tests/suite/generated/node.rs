@@ -6,7 +6,9 @@ use super::program::{Do, End};
 use super::{Shape, Tested};
 use core::cell::{Cell, RefCell};
 use nv_device::nv_replay::Step;
-use nv_device::{CallError, Devices, Events, Members, Once, Posted, Set, StagedDevice};
+use nv_device::{
+    CallError, Code, Devices, Events, Joined, Key, Members, Once, Posted, Set, StagedDevice,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 type Staged<'h, 'm, C, const D: usize, M> = StagedDevice<'m, Driver<'h, C, D>, M>;
@@ -18,6 +20,7 @@ pub struct Node<'h, 'm, S: Shape, M: Tested> {
     pub keeps: Staged<'h, 'm, u32, KEEPS, M>,
     pub short: Events<'m, 2, M>,
     pub long: Events<'m, 8, M>,
+    pub last: Breakable,
     pub hardware: &'h Hardware<'h, 'h>,
     /// The step that runs, and what it makes of each possible state.
     pub step: RefCell<(Vec<Do>, End)>,
@@ -29,7 +32,27 @@ pub struct Node<'h, 'm, S: Shape, M: Tested> {
 impl<S: Shape, M: Tested> Devices for Node<'_, '_, S, M> {
     fn list(&self) -> impl Members {
         let buses = (&self.b, &self.c, &self.keeps);
-        (&self.a, &self.long, buses, &self.short)
+        (&self.a, &self.long, buses, &self.short, &self.last)
+    }
+}
+
+/// A member of the set that lets a commit fail after the others were staged.
+#[derive(Default)]
+pub struct Breakable(Cell<bool>);
+impl Joined for Breakable {
+    fn enter(&self, _: &mut Key) {}
+    fn used(&self) -> u8 {
+        self.0.get().into()
+    }
+    fn stage(&self, _: u32) -> Result<(), Code> {
+        Err(Code::Driver)
+    }
+    fn revert(&self) {}
+    fn finish(&self) {}
+    fn fall_behind(&self) {}
+    fn show(&self) {}
+    fn undone(&self) {
+        self.0.set(false)
     }
 }
 
@@ -242,6 +265,10 @@ impl<'h, 'm, S: Shape, M: Tested> Node<'h, 'm, S, M> {
                     Err(CallError::SecondOnce) => false,
                     Err(_) => true,
                 }
+            }
+            Do::BreakJoin => {
+                self.last.0.set(true);
+                false
             }
             Do::Take(ring) => {
                 let r = usize::from(ring);

@@ -48,6 +48,8 @@ pub enum Do {
     Lost(u8),
     /// An interrupt in the middle of the step posts so many events.
     Post(u8, u16),
+    /// The commit fails after all devices were staged.
+    BreakJoin,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -145,6 +147,7 @@ fn dos(bursts: bool) -> impl Strategy<Value = Do> {
         2 => (0..2_u8).prop_map(Do::Take),
         2 => (0..2_u8).prop_map(Do::Lost),
         1 => posts(bursts).prop_map(|(ring, n)| Do::Post(ring, n)),
+        1 => Just(Do::BreakJoin),
     ]
 }
 

@@ -9,6 +9,7 @@ use core::mem::MaybeUninit;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use nv_mirror::{Config, Durability, Mirror, MirrorError, asynch};
+use nvmem::at_rest::AtRest;
 use nvmem::device::Medium;
 use nvmem::{InOrder32, Region};
 use powerfail::World;
@@ -83,26 +84,37 @@ impl Open {
         self,
         medium: Faulty<'a, D>,
         waits: bool,
+        or_format: bool,
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
     ) -> Ended<Opened<'m, 'a, D>> {
         let all = 0..Medium::capacity(&medium);
         medium.meter.begin(self.fault());
         match (self, waits) {
+            (Open::Found(fault), true) if or_format => {
+                let open = asynch::Mirror::open_or_format(medium, all, config, memory);
+                polled(open, fault).map(|o| o.map(|(m, r)| (Any::Waiting(m), r)))
+            }
+            (Open::Found(_), false) if or_format => {
+                let open = Mirror::open_or_format(medium, all, config, memory);
+                Some(open.map(|(m, r)| (Any::Blocking(m), r)))
+            }
             (Open::Found(fault), true) => {
-                let open = polled(asynch::Mirror::open(medium, all, config, memory), fault);
-                open.map(|o| o.map(|(mirror, region)| (Any::Waiting(mirror), region)))
+                let open = asynch::Mirror::open(medium, all, config, memory);
+                polled(open, fault).map(|o| o.map(|(m, r)| (Any::Waiting(m), r)))
             }
             (Open::Formatted(fault), true) => {
-                let format = polled(asynch::Mirror::format(medium, all, config, memory), fault);
-                format.map(|o| o.map(|(mirror, region)| (Any::Waiting(mirror), region)))
+                let format = asynch::Mirror::format(medium, all, config, memory);
+                polled(format, fault).map(|o| o.map(|(m, r)| (Any::Waiting(m), r)))
             }
             (Open::Found(_), false) => {
-                Some(Mirror::open(medium, all, config, memory).map(|(m, r)| (Any::Blocking(m), r)))
+                let open = Mirror::open(medium, all, config, memory);
+                Some(open.map(|(m, r)| (Any::Blocking(m), r)))
             }
-            (Open::Formatted(_), false) => Some(
-                Mirror::format(medium, all, config, memory).map(|(m, r)| (Any::Blocking(m), r)),
-            ),
+            (Open::Formatted(_), false) => {
+                let format = Mirror::format(medium, all, config, memory);
+                Some(format.map(|(m, r)| (Any::Blocking(m), r)))
+            }
         }
     }
 }
@@ -115,7 +127,7 @@ impl<D: Medium> Any<'_, '_, D> {
         }
     }
 
-    fn save<'s, S: Store<'s>>(&mut self, how: How, fault: Fault, store: &mut S) -> Ended<()> {
+    fn save<S: AtRest>(&mut self, how: How, fault: Fault, store: &mut S) -> Ended<()> {
         match (self, how) {
             (Any::Blocking(m), How::Durable) => Some(m.durable(store)),
             (Any::Blocking(m), How::Committed) => Some(m.committed(store)),
@@ -124,6 +136,37 @@ impl<D: Medium> Any<'_, '_, D> {
             (Any::Waiting(m), How::Committed) => polled(m.committed(store), fault),
             (Any::Waiting(m), How::MakeRoom) => polled(m.make_room(store), fault),
         }
+    }
+}
+
+impl<D: Medium> Any<'_, '_, D> {
+    /// Makes the content durable. `change` runs after so many polls of the async form, or at the
+    /// end.
+    fn save_while<'s, S: Store<'s>>(
+        &mut self,
+        store: &mut S,
+        polls: u8,
+        change: impl FnOnce(&mut S),
+    ) {
+        let (Any::Waiting(mirror), Some(mut shared)) = (&mut *self, store.shared()) else {
+            let saved = self.save(How::Durable, Fault::Never, store);
+            assert_eq!(saved, Some(Ok(())));
+            return change(store);
+        };
+        let mut save = pin!(mirror.durable(&mut shared));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut early = Poll::Pending;
+        for _ in 0..polls {
+            if early.is_pending() {
+                early = save.as_mut().poll(&mut context);
+            }
+        }
+        change(store);
+        let saved = match early {
+            Poll::Ready(saved) => Some(saved),
+            Poll::Pending => polled(save, Fault::Never),
+        };
+        assert_eq!(saved, Some(Ok(())));
     }
 }
 
@@ -141,6 +184,7 @@ fn run<S: Kind, D: Medium>(
     let words = S::At::WORDS;
     let worst = Config::worst_save(8 * words as u32, &D::CONTRACT);
     let meter = Meter::default();
+    refuses_too_few_segments(&mut nv);
     let mut open = Open::Found(Fault::Never);
     loop {
         let mut judge = Judge::new(world, setting, &D::CONTRACT, worst, durability);
@@ -153,9 +197,13 @@ fn run<S: Kind, D: Medium>(
             medium: &mut nv,
             meter: &meter,
         };
-        let opened = open.run(medium, waits, &config, &mut memory[..2 * words]);
-        assert!(formats || !meter.has_written(), "an open has written");
-        let (mirror, region) = match opened {
+        let memory = &mut memory[..2 * words];
+        let opened = open.run(medium, waits, setting.or_format, &config, memory);
+        assert!(
+            formats || judge.may_write() || !meter.has_written(),
+            "an open has written"
+        );
+        let (mut mirror, region) = match opened {
             Some(Ok(opened)) => opened,
             None | Some(Err(MirrorError::Medium(Failed))) => {
                 assert!(open.fault() != Fault::Never, "a failure of its own");
@@ -175,6 +223,10 @@ fn run<S: Kind, D: Medium>(
         if formats {
             judge.formatted();
         }
+        let mut other = [MaybeUninit::new(0); 4];
+        let mut stranger = Region::<InOrder32>::new(&mut other);
+        let refused = mirror.save(How::Durable, Fault::Never, &mut stranger);
+        assert_eq!(refused, Some(Err(MirrorError::OtherRegion)));
         let mut store = S::At::open(region);
         judge.changed(S::At::HAS_OBJECTS);
         let state = store.read();
@@ -188,6 +240,20 @@ fn run<S: Kind, D: Medium>(
             None => return,
         }
     }
+}
+
+fn refuses_too_few_segments<D: Medium>(nv: &mut D) {
+    let least = if D::CONTRACT.erase.is_some() { 3 } else { 2 };
+    let config = Config {
+        segments: least - 1,
+        ..Config::DEFAULT
+    };
+    let (all, mut memory) = (0..nv.capacity(), [MaybeUninit::new(0); 4]);
+    let opened = Mirror::open::<InOrder32>(nv, all, &config, &mut memory);
+    assert!(
+        matches!(opened, Err(MirrorError::BadSegments)),
+        "too few segments"
+    );
 }
 
 /// The operations until the mirror is opened again. Returns how; `None` at the end.
@@ -226,6 +292,20 @@ fn life<'m, D: Medium, S: Store<'m>>(
                 if S::HAS_OBJECTS {
                     to.objects[usize::from(slot)] = (!free).then_some(value);
                 }
+            }
+            Op::SaveWhile { from, polls } => {
+                for i in usize::from(from)..usize::from(from) + 2 {
+                    if let Some(w) = to.words.get_mut(i) {
+                        *w = value;
+                    }
+                }
+                judge.begins_save_while(&state, &to);
+                meter.begin(Fault::Never);
+                mirror.save_while(store, polls, |store| store.change(&state, &to));
+                judge.ended_while(&state, &to);
+                judge.changed(S::HAS_OBJECTS);
+                state = to;
+                continue;
             }
             Op::Reopen(fault) => {
                 world.update(|w| w.at += 1);

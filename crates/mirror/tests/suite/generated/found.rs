@@ -1,11 +1,11 @@
-//! What the campaigns have found, each as its smallest program.
+//! What the campaigns have found, and what no test noticed before, each as its smallest program.
 
 use super::boot::boot;
 use super::judge::{Holds, Seen};
 use super::media::{Bytes32, Fault::*, HalfPages, Part::*};
-use super::program::{How::*, Op::*, Program, REOPEN, SAVE, three};
+use super::program::{How::*, MANY, NONE, Op::*, Program, REOPEN, SAVE, three};
 use super::store::Raw;
-use super::{chip, mapped, older, setting};
+use super::{chip, mapped, older, opens};
 use nv_mirror::Durability::*;
 use powerfail::{World, explore};
 
@@ -22,7 +22,7 @@ fn a_save_that_failed_is_durable_after_a_reopen() {
             durability: BeforeOutput,
             ops,
         };
-        boot::<Raw, _>(nv, w, &setting(2, Holds::Nothing), &program)
+        boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
     })
     .run();
 }
@@ -38,7 +38,7 @@ fn a_log_that_was_given_up_does_not_come_back() {
             durability: BeforeOutput,
             ops,
         };
-        boot::<Raw, _>(nv, w, &setting(3, Holds::OtherLog), &program)
+        boot::<Raw, _>(nv, w, &opens(3, Holds::Refused), &program)
     })
     .depth(2)
     .run();
@@ -50,7 +50,7 @@ fn a_log_that_was_given_up_does_not_come_back() {
             durability: BeforeOutput,
             ops,
         };
-        boot::<Raw, _>(nv, w, &setting(3, Holds::Nothing), &program)
+        boot::<Raw, _>(nv, w, &opens(3, Holds::Nothing), &program)
     })
     .run();
 }
@@ -66,7 +66,41 @@ fn a_cut_format_leaves_no_older_state() {
             durability: BeforeOutput,
             ops,
         };
-        boot::<Raw, _>(nv, w, &setting(2, Holds::Nothing), &program)
+        boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
+    })
+    .run();
+}
+
+/// More places have changed than a record has runs.
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of boots")]
+fn more_places_than_runs() {
+    explore(mapped(2 * 1088), |nv, w: &World<'_, Seen>| {
+        let ops = vec![three(0), SAVE, MANY, SAVE];
+        let program = Program {
+            waits: true,
+            durability: EachCommit,
+            ops,
+        };
+        boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
+    })
+    .run();
+}
+
+/// A save has begun a segment, and its last flush has failed. The next save begins the same segment
+/// again: its header must be gone for sure before its base image is written.
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of boots")]
+fn a_segment_is_begun_twice_behind_a_buffer() {
+    explore(mapped(2 * 1088), |nv, w: &World<'_, Seen>| {
+        let fails = Save(Durable, Fails(6, Nothing));
+        let ops = vec![MANY, SAVE, MANY, SAVE, MANY, fails, NONE, SAVE];
+        let program = Program {
+            waits: false,
+            durability: BeforeOutput,
+            ops,
+        };
+        boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
     })
     .run();
 }

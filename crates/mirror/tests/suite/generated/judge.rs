@@ -32,14 +32,18 @@ pub enum Holds {
     Nothing,
     /// A log of this layout, whose image is zeros.
     Log,
-    /// A log of another layout.
-    OtherLog,
+    /// What is refused until it is formatted: a log of another layout, a damaged one, other data.
+    Refused,
+    /// Other data, where the program opens or formats.
+    Data,
 }
 
 /// The mirror that a campaign opens.
 pub struct Setting {
     pub segments: u8,
     pub holds: Holds,
+    /// The program opens with `open_or_format`.
+    pub or_format: bool,
 }
 
 /// The judge of one boot.
@@ -109,16 +113,16 @@ impl<'a, 'w> Judge<'a, 'w> {
     /// The range was refused. Returns whether the program formats it; else its life ends here.
     pub fn refused<E: core::fmt::Debug>(&self, error: &MirrorError<E>) -> bool {
         let seen = self.world.get();
-        let never_saved = seen.saves == 0;
-        let expected = never_saved
-            && match (error, self.holds) {
-                (MirrorError::Layout(_), Holds::OtherLog) => true,
-                // Parts of what a format has erased; or flash that was cut three times.
-                (MirrorError::Foreign | MirrorError::Damaged, Holds::Nothing) => {
-                    seen.formatting || self.flash && seen.doubts > 2
-                }
-                _ => false,
-            };
+        use MirrorError::{Damaged, Foreign, Layout};
+        let expected = match (error, self.holds) {
+            _ if seen.saves > 0 => false,
+            (Layout(_) | Foreign | Damaged, Holds::Refused) => true,
+            // Parts of what a format has erased; or flash that was cut three times.
+            (Foreign | Damaged, Holds::Nothing | Holds::Data) => {
+                seen.formatting || self.flash && seen.doubts > 2
+            }
+            _ => false,
+        };
         assert!(
             expected || seen.doubts > self.most_doubts,
             "open: {error:?}"
@@ -126,9 +130,17 @@ impl<'a, 'w> Judge<'a, 'w> {
         expected
     }
 
+    /// Whether `open_or_format` may write: there never was a log, or a format has erased it.
+    pub fn may_write(&self) -> bool {
+        let seen = self.world.get();
+        seen.saves == 0 && (self.holds == Holds::Data || seen.formatting)
+    }
+
     /// A boot has found this. Returns whether its life goes on.
     pub fn found(&mut self, state: &State) -> bool {
         let seen = self.world.get();
+        let refused = self.holds == Holds::Refused && seen.saves == 0 && !seen.formatting;
+        assert!(!refused, "what the range holds was not refused");
         let fits = match seen.allowed.is_empty() {
             true => *state == State::default(),
             false => seen.allowed.contains(state),
@@ -143,6 +155,24 @@ impl<'a, 'w> Judge<'a, 'w> {
         );
         self.world.update(|w| w.doubts += 1);
         true
+    }
+
+    /// A save begins, and the content becomes `later` while it waits.
+    pub fn begins_save_while(&mut self, state: &State, later: &State) {
+        self.world.update(|w| {
+            w.may_be(state.clone());
+            w.may_be(later.clone());
+            w.at += 1;
+        });
+    }
+
+    /// It has ended, and has saved one of them.
+    pub fn ended_while(&mut self, state: &State, later: &State) {
+        self.world.update(|w| {
+            w.is(state.clone());
+            w.may_be(later.clone());
+        });
+        (self.unsaved, self.saved, self.roomy) = (Some(0), None, false);
     }
 
     /// The program has changed the content. What a pool stores of a commit is not known.

@@ -215,36 +215,60 @@ impl<D: Medium> AsyncMedium for Faulty<'_, D> {
     }
 }
 
-/// A range of three segments with a log of one segment, which has this number and an image of so
-/// many bytes, all zero. docs/spec/mirror.md has the bytes.
-pub fn used<C: Chip>(segment: u32, image: u32, number: u32, at: u32) -> Vec<u8> {
-    let contract = &C::CONTRACT;
-    let (flash, word) = (
-        contract.erase.is_some(),
-        contract.write_size.max(4) as usize,
-    );
-    let fill = if flash { erased(contract) } else { 0 };
-    let mut nv = vec![fill; 3 * segment as usize];
-    // Whole words are written.
-    let mut put = |at: usize, bytes: &[u8]| {
-        let end = at + bytes.len().next_multiple_of(word);
-        nv[at..end].fill(0);
-        nv[at..at + bytes.len()].copy_from_slice(bytes);
-        end
-    };
-    let magic = u32::from_le_bytes(*b"RLI1");
-    let words = [magic, number, image, segment, 3 | contract.write_size << 16];
-    let mut header = words.map(u32::to_le_bytes).as_flattened().to_vec();
-    let checksum = crc32(&header);
-    header.extend(checksum.to_le_bytes());
-    let mut base = put((at * segment) as usize, &header);
-    if flash {
-        let at = base as u32;
-        for which in 0..2 {
-            base = put(base, &Marker { at, checksum }.word(which).repeat(word / 4));
+/// A log of one segment, whose image is zeros. docs/spec/mirror.md has the bytes.
+#[derive(Clone, Copy)]
+pub struct OneSegment {
+    pub number: u32,
+    /// Which segment it is.
+    pub at: u32,
+    pub segments: u32,
+    /// Bytes of a segment.
+    pub segment: u32,
+    /// Bytes of the image.
+    pub image: u32,
+    /// Whether the check of the base image is right.
+    pub intact: bool,
+}
+
+impl OneSegment {
+    /// What a range of this size holds then.
+    pub fn bytes<C: Chip>(self, len: usize) -> Vec<u8> {
+        let contract = &C::CONTRACT;
+        let (flash, word) = (
+            contract.erase.is_some(),
+            contract.write_size.max(4) as usize,
+        );
+        let mut nv = vec![if flash { erased(contract) } else { 0 }; len];
+        // Whole words are written.
+        let mut put = |at: usize, bytes: &[u8]| {
+            let end = at + bytes.len().next_multiple_of(word);
+            nv[at..end].fill(0);
+            nv[at..at + bytes.len()].copy_from_slice(bytes);
+            end
+        };
+        let words = [
+            u32::from_le_bytes(*b"RLI1"),
+            self.number,
+            self.image,
+            self.segment,
+            self.segments | contract.write_size << 16,
+        ];
+        let mut header = words.map(u32::to_le_bytes).as_flattened().to_vec();
+        let checksum = crc32(&header);
+        header.extend(checksum.to_le_bytes());
+        let mut base = put((self.at * self.segment) as usize, &header);
+        if flash {
+            let at = base as u32;
+            for which in 0..2 {
+                let word = Marker { at, checksum }.word(which).repeat(word / 4);
+                base = put(base, &word);
+            }
         }
+        let mut check = Crc32::new().word(checksum).word(0).finish();
+        if !self.intact {
+            check ^= 1;
+        }
+        put(base, [[0; 4], check.to_le_bytes()].as_flattened());
+        nv
     }
-    let check = Crc32::new().word(checksum).word(0).finish();
-    put(base, [[0; 4], check.to_le_bytes()].as_flattened());
-    nv
 }

@@ -23,6 +23,11 @@ pub enum Op {
         free: bool,
     },
     Save(How, Fault),
+    /// Makes the content durable, while another task changes two words: after so many polls.
+    SaveWhile {
+        from: u8,
+        polls: u8,
+    },
     /// Opens the mirror again, without a cut.
     Reopen(Fault),
     /// Gives all content up, without a cut.
@@ -79,6 +84,7 @@ fn ops() -> impl Strategy<Value = Op> {
         20 => words.prop_map(|((from, n, stride), zero)| Op::Words { from, n, stride, zero }),
         8 => (0..OBJECTS as u8, any::<bool>()).prop_map(|(slot, free)| Op::Object { slot, free }),
         24 => (how, faults()).prop_map(|(how, fault)| Op::Save(how, fault)),
+        4 => (0..WORDS as u8, 0..60_u8).prop_map(|(from, polls)| Op::SaveWhile { from, polls }),
         6 => faults().prop_map(Op::Reopen),
         2 => faults().prop_map(Op::Format),
     ]
@@ -106,6 +112,18 @@ pub fn any_ops(most: usize) -> impl Strategy<Value = Program> {
     whole(prop::collection::vec(ops(), 2..=most))
 }
 
+/// Commits that are counted until a save is due, and saves that fail then.
+pub fn counted_commits() -> impl Strategy<Value = Program> {
+    let commit = (0..WORDS as u8, faults())
+        .prop_map(|(from, fault)| [three(from), Op::Save(How::Committed, fault)]);
+    let commits = prop::collection::vec(commit, 3..10);
+    (any::<bool>(), 2..4_u32, commits).prop_map(|(waits, every, commits)| Program {
+        waits,
+        durability: Durability::Every(every),
+        ops: [&[SAVE], commits.concat().as_slice(), &[REOPEN]].concat(),
+    })
+}
+
 /// Changes three words.
 pub const fn three(from: u8) -> Op {
     Op::Words {
@@ -119,21 +137,31 @@ pub const fn three(from: u8) -> Op {
 pub const SAVE: Op = Op::Save(How::Durable, Fault::Never);
 pub const REOPEN: Op = Op::Reopen(Fault::Never);
 
-/// A save fails, and the program opens the mirror again, or goes on; then it saves.
+/// 60 places, so that the third save begins a segment.
+pub const MANY: Op = Op::Words {
+    from: 0,
+    n: 60,
+    stride: 2,
+    zero: false,
+};
+
+/// All words are 0 again, so that a base image is short.
+pub const NONE: Op = Op::Words {
+    from: 0,
+    n: 60,
+    stride: 2,
+    zero: true,
+};
+
+/// A save fails: the first one, one that appends a record, or one that begins a segment. Then the
+/// program opens the mirror again, or goes on.
 pub fn after_a_failure() -> impl Strategy<Value = Program> {
     let part = prop_oneof![Just(Part::Nothing), Just(Part::Half), Just(Part::All)];
-    let fails =
-        (0..12_u8, part).prop_map(|(n, part)| Op::Save(How::Durable, Fault::Fails(n, part)));
-    let then = prop_oneof![Just(REOPEN), Just(three(40))];
-    // So many that the save that fails begins a segment, or not.
-    let full = (1..=60_u8).prop_map(|n| Op::Words {
-        from: 0,
-        n,
-        stride: 2,
-        zero: false,
-    });
-    whole((full, fails, then).prop_map(|(first, fails, then)| {
-        vec![first, SAVE, three(10), SAVE, first, fails, then, SAVE]
+    let fails = (0..9_u8, part).prop_map(|(n, part)| Op::Save(How::Durable, Fault::Fails(n, part)));
+    let then = prop_oneof![Just(REOPEN), Just(three(40)), Just(NONE)];
+    whole((0..5_usize, fails, then).prop_map(|(before, fails, then)| {
+        let saved = [MANY, SAVE].repeat(before);
+        [&saved[..], &[MANY, fails, then, SAVE, MANY, SAVE]].concat()
     }))
 }
 
@@ -155,9 +183,9 @@ pub fn given_up() -> impl Strategy<Value = Program> {
     }))
 }
 
-/// Firmware whose image has another size finds the log of the old firmware, gives it up, and saves.
-pub fn updated() -> impl Strategy<Value = Program> {
-    whole(Just(vec![three(0), SAVE, REOPEN]))
+/// A program begins, or finds what it has to give up; and saves at each boot.
+pub fn first_saves() -> impl Strategy<Value = Program> {
+    whole(Just(vec![three(0), SAVE, SAVE, three(10), SAVE, REOPEN]))
 }
 
 /// The operation of this number in a life that does not end.

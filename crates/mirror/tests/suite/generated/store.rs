@@ -1,7 +1,7 @@
 //! What the region holds: words, or a pool of words and objects. Both show it as a [`State`].
 
 use core::fmt;
-use nvmem::at_rest::AtRest;
+use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::{InOrder32, Persist, Region};
 use pmem_tx::{PBox, Pool};
 
@@ -45,6 +45,23 @@ pub trait Store<'m>: AtRest + Sized {
     fn read(&mut self) -> State;
     /// Brings what differs.
     fn change(&mut self, from: &State, to: &State);
+    /// The owner for a save during which this store changes, if it can.
+    fn shared(&mut self) -> Option<Shared>;
+}
+
+/// An owner of a region that another task changes while a save waits.
+pub struct Shared(RestingRegion);
+
+// SAFETY: nothing is under way in the region whenever a save looks at it: stores come between two
+// polls.
+unsafe impl AtRest for Shared {
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
+        f(RestingRegion {
+            base: self.0.base,
+            len: self.0.len,
+            scratch: 0..0,
+        })
+    }
 }
 
 /// A store for any lifetime of the region.
@@ -63,7 +80,7 @@ pub struct Raw<'m>(Region<'m, InOrder32>);
 
 // SAFETY: that of the region.
 unsafe impl AtRest for Raw<'_> {
-    fn resting<T>(&mut self, f: impl FnOnce(nvmem::at_rest::RestingRegion) -> T) -> T {
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
         self.0.resting(f)
     }
 }
@@ -88,6 +105,13 @@ impl<'m> Store<'m> for Raw<'m> {
             unsafe { self.0.store(4 * i, to.words[i]) }
         }
     }
+    fn shared(&mut self) -> Option<Shared> {
+        Some(Shared(RestingRegion {
+            base: self.0.base(),
+            len: self.0.len(),
+            scratch: 0..0,
+        }))
+    }
 }
 
 #[derive(Persist)]
@@ -110,7 +134,7 @@ pub struct Pooled<'m>(Pool<'m, Root<'static>, InOrder32>);
 
 // SAFETY: that of the pool.
 unsafe impl AtRest for Pooled<'_> {
-    fn resting<T>(&mut self, f: impl FnOnce(nvmem::at_rest::RestingRegion) -> T) -> T {
+    fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
         self.0.resting(f)
     }
 }
@@ -191,5 +215,9 @@ impl<'m> Store<'m> for Pooled<'m> {
             Ok(())
         });
         done.unwrap();
+    }
+    /// A save needs the pool at rest.
+    fn shared(&mut self) -> Option<Shared> {
+        None
     }
 }
