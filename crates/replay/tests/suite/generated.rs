@@ -7,7 +7,6 @@
 //! | `judge` | what a replay must have seen |
 //! | `drivers` | the environment: sensor, radio, clocks; and the bodies of steps |
 //! | `blocking`, `task` | the two forms of a program |
-//! | `found` | what the campaigns have found: each as its shortest script |
 
 mod blocking;
 mod drivers;
