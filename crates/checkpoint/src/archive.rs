@@ -142,7 +142,8 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     }
 
     /// Makes a copy of an older checkpoint the newest one, so that [`Archive::restore`] brings it
-    /// back. The checkpoints between stay until they are replaced or deleted.
+    /// back. The checkpoints between stay until they are replaced or deleted. If it is the newest
+    /// already, nothing is written.
     ///
     /// `memory` is only compared with the checkpoint's fingerprint. **Power loss**: the newest is
     /// the previous one, or the copy. **Cost**: reads the checkpoint twice and writes it.

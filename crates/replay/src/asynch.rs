@@ -156,7 +156,9 @@ where
         let mut value = None;
         if !self.replaying() || planted!("nv-replay/async-input-read-in-replay") {
             self.check_running()?;
-            self.saved_async(false).await?;
+            if !planted!("nv-replay/async-input-before-its-step") {
+                self.saved_async(false).await?;
+            }
             value = Some(read(&mut self.env).await);
         }
         self.input_named(name, move || value)

@@ -99,9 +99,10 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
 
     /// Deletes **all content of the flash** and formats it.
     ///
-    /// **Power loss**: the previous content, a flash that [`open`](Self::open) refuses, or zeros;
-    /// never older content. If a cut prevented it from returning, call it again. **Cost**: erases
-    /// all blocks, then a format. **Errors**: `Medium`, `TooSmall`, `TableTooSmall`.
+    /// **Power loss**: the previous content, older content of pages, a flash that
+    /// [`open`](Self::open) refuses, or zeros. If a cut prevented it from returning, call it again.
+    /// **Cost**: erases all blocks, then a format. **Errors**: `Medium`, `TooSmall`,
+    /// `TableTooSmall`.
     pub fn format(medium: D, table: &'b mut [u16]) -> output!(Result<Self, D::Error>) {
         steps!({
             let mut log = Self::log(medium, table)?;

@@ -107,7 +107,8 @@ impl<T: Plain, D: Medium> Record<T, D> {
     /// docs/failure-model/nvmem.md describes how.
     ///
     /// **Power loss**: the previous value, a range that `open` refuses or finds blank, or
-    /// `initial`; never an older value. If a cut prevented it from returning, call it again.
+    /// `initial`; on flash also an older value whose slot was in the bank of the newest. If a cut
+    /// prevented it from returning, call it again.
     /// **Cost**: erases the whole range (writes all of it on a medium without erase), then the cost
     /// of a format by `open`. **Errors**: [`RecordError::Medium`], [`RecordError::TooSmall`],
     /// [`RecordError::BadRange`].

@@ -7,11 +7,9 @@
 //! | `judge` | what a replay must have seen |
 //! | `drivers` | the environment: sensor, radio, clocks; and the bodies of steps |
 //! | `blocking`, `task` | the two forms of a program |
-//! | `found` | what the campaigns have found: each as its shortest script |
 
 mod blocking;
 mod drivers;
-mod found;
 mod judge;
 mod program;
 mod task;
@@ -27,7 +25,7 @@ use nv_replay::nvmem::device::Medium;
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Width};
 use nv_replay::{Config, Error, OpenError, Options, Replay};
-use powerfail::{Mapped, Media, Mram16, Simulated, SpiFram, World, random};
+use powerfail::{Mapped, Mram16, Simulated, SpiFram, World, random};
 use program::{Opening, Script, scripts};
 use std::mem::MaybeUninit;
 
@@ -87,4 +85,129 @@ where
         }
         region = rt.close();
     }
+}
+
+/// One boot over a mirror. After an error of the medium, mirror and runtime are opened again.
+fn mirrored<D: Medium>(nv: D, world: &World<'_, Outside>, script: &Script, durability: Durability) {
+    let plan = Plan::of(&script.ops);
+    let durable = match durability {
+        Durability::EachCommit => Durable::Commits,
+        _ => Durable::Nothing,
+    };
+    let control = Control::new();
+    let mut nv = Faulty::new(nv, &control);
+    loop {
+        let opening = script.opens(world);
+        control.meets(opening.fault);
+        let all = 0..Medium::capacity(&nv);
+        let mut memory = MEMORY;
+        let config = config(3, durability);
+        let opened = Mirror::open::<InOrder32>(&mut nv, all, &config, &mut memory);
+        let (saver, region) = match opened {
+            Ok(opened) => opened,
+            Err(MirrorError::Medium(_)) if control.has_failed() => continue,
+            Err(e) => panic!("{e}"),
+        };
+        let drivers = Drivers::new(world, script, &plan, durable, opening);
+        let opened = Rt::open_mirrored(region, saver, options(script), drivers, |_| {
+            Ok(Objects::NEW)
+        });
+        let mut rt = match opened.map_err(|refused| refused.error) {
+            Ok(rt) => rt,
+            Err(OpenError::Medium) if control.has_failed() => continue,
+            Err(e) => panic!("{e}"),
+        };
+        if has_ended(blocking::program(&mut rt), control.has_failed()) {
+            return;
+        }
+    }
+}
+
+/// One boot of a task over a mirror. A future that was dropped leaves mirror and region: the
+/// runtime is opened again there.
+fn task<D: Medium>(nv: D, world: &World<'_, Outside>, script: &Script, durability: Durability) {
+    let plan = Plan::of(&script.ops);
+    let durable = match durability {
+        Durability::EachCommit => Durable::Waits,
+        _ => Durable::Nothing,
+    };
+    let control = Control::new();
+    let mut nv = Faulty::new(nv, &control);
+    'mirror: loop {
+        let mut opening = script.opens(world);
+        control.meets(opening.fault);
+        let all = 0..Medium::capacity(&nv);
+        let mut memory = MEMORY;
+        let config = config(3, durability);
+        let opened = asynch::Mirror::open::<InOrder32>(&mut nv, all, &config, &mut memory);
+        let (mut saver, mut region) = match finish(opened, opening.fault) {
+            Some(Ok(opened)) => opened,
+            None => continue,
+            Some(Err(MirrorError::Medium(_))) if control.has_failed() => continue,
+            Some(Err(e)) => panic!("{e}"),
+        };
+        loop {
+            let drivers = Drivers::new(world, script, &plan, durable, opening).queues();
+            let opened =
+                Rt::open_mirrored_async(region, &mut saver, options(script), drivers, |_| {
+                    Ok(Objects::NEW)
+                });
+            let mut rt = opened.map_err(|refused| refused.error).expect("only cuts");
+            match finish(task::program(&mut rt), opening.fault) {
+                Some(done) if has_ended(done, control.has_failed()) => return,
+                Some(_) => continue 'mirror,
+                None => region = rt.close(),
+            }
+            opening = script.opens(world);
+            control.meets(opening.fault);
+        }
+    }
+}
+
+/// The region and its shadow.
+const MEMORY: [MaybeUninit<u64>; 2 * BYTES / 8] = [MaybeUninit::new(0); 2 * BYTES / 8];
+
+/// A campaign for each form of a program and each medium.
+macro_rules! campaigns {
+    ($($name:ident: $media:expr, $cases:literal programs,
+       |$nv:ident, $world:ident, $script:ident| $boot:expr;)+) => {
+        $(#[test]
+        fn $name() {
+            let s = random(scripts(), || $media, |$nv, $world: &World<'_, Outside>, $script| {
+                $boot
+            })
+            .cases(programs($cases))
+            .seed(seed())
+            .run();
+            println!("{s}");
+        })+
+    };
+}
+
+fn mram() -> Simulated<Mram16> {
+    Simulated::new(3 * 5200)
+}
+
+fn fram() -> Simulated<SpiFram> {
+    Simulated::new(3 * 5200)
+}
+
+fn flash() -> Simulated<HalfPages> {
+    Simulated::new(3 * 3 * 2304).refusal_fails()
+}
+
+use Durability::{BeforeOutput, EachCommit, Every};
+
+campaigns! {
+    in_order_16: Mapped::<InOrder16>::new(BYTES), 24 programs, |nv, w, s| mapped(nv, w, s);
+    in_order_32: Mapped::<InOrder32>::new(BYTES), 24 programs, |nv, w, s| mapped(nv, w, s);
+    buffered_32: Mapped::<Buffered32>::new(BYTES), 12 programs, |nv, w, s| mapped(nv, w, s);
+    each_commit_on_mram: mram(), 12 programs, |nv, w, s| mirrored(nv, w, s, EachCommit);
+    before_output_on_mram: mram(), 12 programs, |nv, w, s| mirrored(nv, w, s, BeforeOutput);
+    every_third_commit_on_fram: fram(), 3 programs, |nv, w, s| mirrored(nv, w, s, Every(3));
+    before_output_on_flash: flash(), 12 programs, |nv, w, s| mirrored(nv, w, s, BeforeOutput);
+    tasks_each_commit_on_mram: mram(), 12 programs, |nv, w, s| task(nv, w, s, EachCommit);
+    tasks_each_commit_on_flash: flash(), 12 programs, |nv, w, s| task(nv, w, s, EachCommit);
+    tasks_before_output_on_fram: fram(), 3 programs, |nv, w, s| task(nv, w, s, BeforeOutput);
+    tasks_before_output_on_mram: mram(), 12 programs, |nv, w, s| task(nv, w, s, BeforeOutput);
 }

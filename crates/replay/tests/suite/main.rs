@@ -6,6 +6,11 @@ mod costs;
 mod crash;
 mod endure;
 mod environment;
+#[path = "../../../powerfail/tests/support/faulty.rs"]
+mod faulty;
+#[path = "../../../powerfail/tests/support/generated.rs"]
+mod generate;
+mod generated;
 mod golden;
 mod hostile;
 mod identity;

@@ -1,6 +1,6 @@
 //! Programs over a mirror, cut at every store to the medium, on each kind of medium.
 
-mod media;
+pub mod media;
 mod node;
 
 mod cuts;

@@ -1,10 +1,12 @@
 //! A program that waits for its memory: on mapped memory, or over a mirror whose medium fails.
 
-use super::drivers::{Drivers, GIVEN_UP, Handle, Objects, adds, changes, fails, makes, sends, takes, turns};
+use super::drivers::{
+    Drivers, Handle, Objects, adds, count, fails, is_recorded, object, runs, sends, turns,
+};
 use super::program::Op;
 use nv_replay::nvmem::Model;
 use nv_replay::pmem_tx::Width;
-use nv_replay::{Blocking, Error, PoolAccess, Replay};
+use nv_replay::{Blocking, Error, PBox, PoolAccess, Replay};
 
 pub type Rt<'m, 'a, 'r, M, P> = Replay<'m, Objects, M, Drivers<'a, 'r>, P>;
 
@@ -21,45 +23,42 @@ where
         let name = k as u32;
         match op {
             Op::Add(v) => {
-                let top = rt.named(name).step([u32::from(*v), 0], adds)?;
+                let top = rt
+                    .named(name)
+                    .step([u32::from(*v), 0], |tx, top, a| adds(tx, top, a))?;
                 rt.env().did(top);
             }
             Op::Fail(code) => {
-                let failed = rt.named(name).step(*code, fails).map_err(Error::from);
-                assert_eq!(failed, Err(Error::Aborted(*code)), "its error is recorded");
-                let top = rt.named(name).step([0, 0], adds)?;
+                let failed = rt.named(name).step(*code, |tx, top, a| fails(tx, top, a));
+                is_recorded(failed.map_err(Error::from), *code)?;
+                let top = rt.named(name).step([0, 0], |tx, top, a| adds(tx, top, a))?;
                 rt.env().did(top);
             }
             Op::Input => {
                 let x = rt.named(name).input(|drivers| drivers.sensor())?;
-                let top = rt.named(name).step([0, x], adds)?;
+                let top = rt.named(name).step([0, x], |tx, top, a| adds(tx, top, a))?;
                 rt.env().did(top);
             }
             Op::Record(v) => {
                 let v = rt.named(name).record(u32::from(*v))?;
-                let top = rt.named(name).step([v, 0], adds)?;
+                let top = rt.named(name).step([v, 0], |tx, top, a| adds(tx, top, a))?;
                 rt.env().did(top);
             }
             Op::Object(v) => {
-                let mut object = rt.step_own::<_, Handle<M>>(u32::from(*v), makes)?;
-                rt.env().did_steps(1);
-                let top = rt.step(object.lend(), changes)?;
-                rt.env().did(top);
-                let top = rt.step(object, takes)?;
-                rt.env().did(top);
+                object!(rt, *v);
             }
             Op::Send => {
-                let top = rt.named(name).step((), sends)?;
+                let top = rt.named(name).step((), |tx, top, a| sends(tx, top, a))?;
                 rt.env().did(top);
             }
             Op::Show => {
-                let top = rt.named(name).step([0, 0], adds)?;
+                let top = rt.named(name).step([0, 0], |tx, top, a| adds(tx, top, a))?;
                 rt.env().did(top);
                 rt.durable()?;
                 rt.env().is_seen();
             }
             Op::Sleep(..) => {
-                let top = rt.named(name).step([0, 0], adds)?;
+                let top = rt.named(name).step([0, 0], |tx, top, a| adds(tx, top, a))?;
                 rt.env().did(top);
             }
             Op::Loop(n, _) => {
@@ -73,7 +72,8 @@ where
             }
             Op::Turns(n, send) => {
                 let n = u32::from(*n);
-                rt.named(name).each_step(0..n, *send, turns)?;
+                rt.named(name)
+                    .each_step(0..n, *send, |tx, top, i, a| turns(tx, top, i, a))?;
                 rt.env().did_steps(n);
             }
         }

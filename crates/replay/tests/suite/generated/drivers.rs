@@ -35,6 +35,8 @@ pub struct Drivers<'a, 'r> {
     steps: u32,
     /// Calls until the program is given up.
     calls: Option<u32>,
+    /// So many steps had been seen when the current call began.
+    seen: u32,
 }
 
 /// The error of a program that is given up.
@@ -59,6 +61,7 @@ impl<'a, 'r> Drivers<'a, 'r> {
             loops: vec![],
             steps: 0,
             calls: opening.calls.checked_sub(1).map(u32::from),
+            seen: 0,
         }
     }
 
@@ -89,6 +92,7 @@ impl<'a, 'r> Drivers<'a, 'r> {
             None => {}
         }
         RAN.take();
+        self.seen = self.world.with(|w| w.seen);
         Ok(self.block().get(k))
     }
 
@@ -121,8 +125,8 @@ impl<'a, 'r> Drivers<'a, 'r> {
     #[track_caller]
     pub fn did_steps(&mut self, n: u32) {
         if let Some(first) = RAN.take() {
-            let step = self.steps + first;
-            self.world.with(|w| w.runs(step));
+            let (step, seen) = (self.steps + first, self.seen);
+            assert!(step >= seen, "step {step} runs again, and {seen} were seen");
         }
         self.steps += n;
         if self.durable == Durable::Commits {
@@ -272,7 +276,7 @@ std::thread_local! {
     static RAN: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-fn runs(turn: u32) {
+pub fn runs(turn: u32) {
     if RAN.get().is_none() {
         RAN.set(Some(turn));
     }
@@ -284,10 +288,14 @@ pub struct Objects {
     top: Top,
 }
 
+impl Objects {
+    pub const NEW: Self = Objects { top: [0; 3] };
+}
+
 /// Counts a step, which adds to the sums.
-fn count<M: Model>(
-    tx: &Step<'_, '_, M>,
-    objects: &mut Root<'_, Objects, M::Unit>,
+pub fn count<'p, M: Model>(
+    tx: &Step<'_, 'p, M>,
+    objects: &mut Root<'p, Objects, M::Unit>,
     [fixed, input]: [u32; 2],
 ) -> Result<Top, pmem_tx::Error>
 where
@@ -301,9 +309,9 @@ where
 // Bodies are functions: they capture nothing.
 
 /// The plainest step.
-pub fn adds<M: Model>(
-    tx: &Step<'_, '_, M>,
-    objects: &mut Root<'_, Objects, M::Unit>,
+pub fn adds<'p, M: Model>(
+    tx: &Step<'_, 'p, M>,
+    objects: &mut Root<'p, Objects, M::Unit>,
     adds: [u32; 2],
 ) -> Result<Top, pmem_tx::Error>
 where
@@ -314,23 +322,33 @@ where
 }
 
 /// Changes everything, and aborts.
-pub fn fails<M: Model>(
-    tx: &Step<'_, '_, M>,
-    objects: &mut Root<'_, Objects, M::Unit>,
+pub fn fails<'p, M: Model>(
+    tx: &Step<'_, 'p, M>,
+    objects: &mut Root<'p, Objects, M::Unit>,
     code: u16,
 ) -> Result<(), pmem_tx::Error>
 where
     M::Unit: Width,
 {
     objects.get_mut(tx)?.top = [9; 3];
-    PBox::new(tx, [7_u32; 3])?;
+    let _ = PBox::new(tx, [7_u32; 3])?;
     tx.send(&RADIO, [9; 3])?;
     Err(tx.abort(code))
 }
 
-pub fn sends<M: Model>(
-    tx: &Step<'_, '_, M>,
-    objects: &mut Root<'_, Objects, M::Unit>,
+/// Its error is the result of the step, in each boot. **Errors**: those of the runtime.
+#[track_caller]
+pub fn is_recorded(done: Result<(), Error>, code: u16) -> Result<(), Error> {
+    match done {
+        Err(Error::Aborted(found)) if found == code => Ok(()),
+        Err(e) => Err(e),
+        Ok(()) => panic!("a step that failed has succeeded"),
+    }
+}
+
+pub fn sends<'p, M: Model>(
+    tx: &Step<'_, 'p, M>,
+    objects: &mut Root<'p, Objects, M::Unit>,
     (): (),
 ) -> Result<Top, pmem_tx::Error>
 where
@@ -343,9 +361,9 @@ where
 }
 
 /// A turn of a loop of one step.
-pub fn turns<M: Model>(
-    tx: &Step<'_, '_, M>,
-    objects: &mut Root<'_, Objects, M::Unit>,
+pub fn turns<'p, M: Model>(
+    tx: &Step<'_, 'p, M>,
+    objects: &mut Root<'p, Objects, M::Unit>,
     turn: u32,
     sends: bool,
 ) -> Result<(), pmem_tx::Error>
@@ -364,42 +382,28 @@ where
 pub type Handle<M> = Held<Top, <M as Model>::Unit>;
 
 /// An object's life: it is made, changed, and taken apart.
-pub fn makes<'p, M: Model>(
-    tx: &Step<'_, 'p, M>,
-    objects: &mut Root<'p, Objects, M::Unit>,
-    value: u32,
-) -> Result<PBox<'p, Top, M::Unit>, pmem_tx::Error>
-where
-    M::Unit: Width,
-{
-    runs(0);
-    count(tx, objects, [0, 0])?;
-    PBox::new(tx, [value; 3])
+macro_rules! object {
+    ($rt:ident, $value:expr) => {{
+        let mut object =
+            $rt.step_own::<_, Handle<M>>(u32::from($value), |tx, objects, value| {
+                runs(0);
+                count(tx, objects, [0, 0])?;
+                PBox::new(tx, [value; 3])
+            })?;
+        $rt.env().did_steps(1);
+        let top = $rt.step(object.lend(), |tx, objects, mut object| {
+            runs(0);
+            object.get_mut(tx)?[1] += 1;
+            count(tx, objects, [0, 0])
+        })?;
+        $rt.env().did(top);
+        let top = $rt.step(object, |tx, objects, object| {
+            runs(0);
+            let [value, changed, _] = object.into_inner(tx)?;
+            assert_eq!(changed, value + 1, "it was changed once");
+            count(tx, objects, [changed, 0])
+        })?;
+        $rt.env().did(top);
+    }};
 }
-
-pub fn changes<'p, M: Model>(
-    tx: &Step<'_, 'p, M>,
-    objects: &mut Root<'p, Objects, M::Unit>,
-    mut object: <&mut Handle<M> as Arg>::In<'p>,
-) -> Result<Top, pmem_tx::Error>
-where
-    M::Unit: Width,
-{
-    runs(0);
-    object.get_mut(tx)?[1] += 1;
-    count(tx, objects, [0, 0])
-}
-
-pub fn takes<'p, M: Model>(
-    tx: &Step<'_, 'p, M>,
-    objects: &mut Root<'p, Objects, M::Unit>,
-    object: PBox<'p, Top, M::Unit>,
-) -> Result<Top, pmem_tx::Error>
-where
-    M::Unit: Width,
-{
-    runs(0);
-    let [value, changed, _] = object.into_inner(tx)?;
-    assert_eq!(changed, value + 1, "it was changed once");
-    count(tx, objects, [changed, 0])
-}
+pub(super) use object;

@@ -104,12 +104,6 @@ impl Outside {
         self.seen = self.seen.max(steps);
     }
 
-    /// Step `n` runs, counted from 0.
-    #[track_caller]
-    pub fn runs(&self, n: u32) {
-        assert!(n >= self.seen, "step {n} runs again, and {} were seen", self.seen);
-    }
-
     /// The sensor is read before step `n`.
     #[track_caller]
     pub fn reads(&mut self, n: u32) -> u32 {
@@ -147,6 +141,9 @@ impl Outside {
     #[track_caller]
     pub fn sleeps(&mut self, n: u32, until: u64, recorded: bool) {
         let known = *self.deadlines.entry(n).or_insert(until);
-        assert!(!recorded || known == until, "the sleep before step {n} begins again");
+        assert!(
+            !recorded || known == until,
+            "the sleep before step {n} begins again"
+        );
     }
 }

@@ -53,7 +53,8 @@ impl fmt::Debug for Script {
             ops,
             openings,
         } = self;
-        write!(f, "Script {{\n    bits: {bits},\n    ops: vec!{ops:?},\n")?;
+        let ops = format!("{ops:?}").replace('[', "vec![");
+        write!(f, "Script {{\n    bits: {bits},\n    ops: {ops},\n")?;
         write!(f, "    openings: vec!{openings:?},\n}}")
     }
 }

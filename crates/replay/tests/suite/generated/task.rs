@@ -1,11 +1,13 @@
 //! A program as a task that waits, over a mirror whose medium fails, or on mapped memory.
 
 use super::blocking::Rt;
-use super::drivers::{Battery, Handle, Objects, Uptime, adds, changes, fails, makes, sends, takes, turns};
+use super::drivers::{
+    Battery, Handle, Objects, Uptime, adds, count, fails, is_recorded, object, runs, sends, turns,
+};
 use super::program::Op;
 use nv_replay::nvmem::Model;
 use nv_replay::pmem_tx::Width;
-use nv_replay::{Error, PoolAccess};
+use nv_replay::{Error, PBox, PoolAccess};
 use std::pin::Pin;
 
 /// Sends what waits. A radio that is busy is asked again.
@@ -53,41 +55,38 @@ where
     let name = k as u32;
     match op {
         Op::Add(v) => {
-            let top = rt.named(name).step([u32::from(*v), 0], adds)?;
+            let top = rt
+                .named(name)
+                .step([u32::from(*v), 0], |tx, top, a| adds(tx, top, a))?;
             rt.env().did(top);
         }
         Op::Fail(code) => {
-            let failed = rt.named(name).step(*code, fails).map_err(Error::from);
-            assert_eq!(failed, Err(Error::Aborted(*code)), "its error is recorded");
-            let top = rt.named(name).step([0, 0], adds)?;
+            let failed = rt.named(name).step(*code, |tx, top, a| fails(tx, top, a));
+            is_recorded(failed.map_err(Error::from), *code)?;
+            let top = rt.named(name).step([0, 0], |tx, top, a| adds(tx, top, a))?;
             rt.env().did(top);
         }
         Op::Input => {
             let named = rt.named(name);
             let x = named.input_async(async |d| d.sensor_async().await).await?;
-            let top = rt.named(name).step([0, x], adds)?;
+            let top = rt.named(name).step([0, x], |tx, top, a| adds(tx, top, a))?;
             rt.env().did(top);
         }
         Op::Record(v) => {
             let v = rt.named(name).record(u32::from(*v))?;
-            let top = rt.named(name).step([v, 0], adds)?;
+            let top = rt.named(name).step([v, 0], |tx, top, a| adds(tx, top, a))?;
             rt.env().did(top);
         }
         Op::Object(v) => {
-            let mut object = rt.step_own::<_, Handle<M>>(u32::from(*v), makes)?;
-            rt.env().did_steps(1);
-            let top = rt.step(object.lend(), changes)?;
-            rt.env().did(top);
-            let top = rt.step(object, takes)?;
-            rt.env().did(top);
+            object!(rt, *v);
         }
         Op::Send => {
-            let top = rt.named(name).step((), sends)?;
+            let top = rt.named(name).step((), |tx, top, a| sends(tx, top, a))?;
             rt.env().did(top);
             drain(rt).await?;
         }
         Op::Show => {
-            let top = rt.named(name).step([0, 0], adds)?;
+            let top = rt.named(name).step([0, 0], |tx, top, a| adds(tx, top, a))?;
             rt.env().did(top);
             rt.durable_async().await?;
             rt.env().is_seen();
@@ -99,7 +98,7 @@ where
                 true => rt.named(name).sleep(Battery(alarm), ticks).await?,
                 false => rt.named(name).sleep(Uptime(alarm), ticks).await?,
             }
-            let top = rt.named(name).step([0, 0], adds)?;
+            let top = rt.named(name).step([0, 0], |tx, top, a| adds(tx, top, a))?;
             rt.env().did(top);
         }
         Op::Loop(n, _) => {
@@ -114,7 +113,8 @@ where
         }
         Op::Turns(n, send) => {
             let n = u32::from(*n);
-            rt.named(name).each_step(0..n, *send, turns)?;
+            rt.named(name)
+                .each_step(0..n, *send, |tx, top, i, a| turns(tx, top, i, a))?;
             rt.env().did_steps(n);
             drain(rt).await?;
         }
