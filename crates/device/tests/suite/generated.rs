@@ -93,13 +93,13 @@ macro_rules! campaigns {
 }
 
 campaigns! {
-    narrow_16: Narrow, InOrder16, programs_of(6), depth 1, times 6;
-    narrow_32: Narrow, InOrder32, programs_of(6), depth 1, times 6;
+    narrow_16: Narrow, InOrder16, programs_of(6), depth 1, times 12;
+    narrow_32: Narrow, InOrder32, programs_of(6), depth 1, times 12;
     narrow_buffered: Narrow, Buffered32, programs_of(5), depth 1, times 2;
-    broad_16: Broad, InOrder16, programs_of(6), depth 1, times 6;
-    broad_32: Broad, InOrder32, programs_of(6), depth 1, times 6;
+    broad_16: Broad, InOrder16, programs_of(6), depth 1, times 12;
+    broad_32: Broad, InOrder32, programs_of(6), depth 1, times 12;
     broad_buffered: Broad, Buffered32, programs_of(5), depth 1, times 2;
-    mixed_16: Mixed, InOrder16, programs_of(6), depth 1, times 6;
+    mixed_16: Mixed, InOrder16, programs_of(6), depth 1, times 12;
     mixed_buffered: Mixed, Buffered32, programs_of(5), depth 1, times 2;
     deep_16: Mixed, InOrder16, short_programs_of(3), depth 2, times 2;
     deep_32: Narrow, InOrder32, short_programs_of(3), depth 2, times 2;

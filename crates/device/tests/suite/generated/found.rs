@@ -44,3 +44,26 @@ fn what_was_done_before_is_followed_at_once() {
     )
     .run();
 }
+
+/// A program goes back to its checkpoint while the medium has a later version of a context. That
+/// one counts until the next is complete.
+#[test]
+fn back_to_a_checkpoint() {
+    explore(
+        Mapped::<InOrder32>::new(BYTES),
+        |nv, w: &World<'_, Seen>| {
+            let change = OwnChange {
+                wide: true,
+                value: 40,
+                fails: 0,
+            };
+            let program = Program {
+                eager: 0,
+                replays: false,
+                ops: vec![Rewind, change, Rewind],
+            };
+            boot::<Narrow, InOrder32>(nv, w, &program)
+        },
+    )
+    .run();
+}
