@@ -1,9 +1,9 @@
 //! How many generated programs a run makes, and from which seed. The suites of several crates have
 //! this as a module.
 //!
-//! `POWERFAIL_SAMPLE=n` is the seed: in CI it comes from the commit. With `POWERFAIL_SAMPLE=all`, as
-//! in long runs, each campaign makes a hundred times as many programs. `GENERATED_PROGRAMS=k` makes
-//! `k` times as many.
+//! `POWERFAIL_SAMPLE=n` is the seed: in CI it comes from the commit. With `POWERFAIL_SAMPLE=all`,
+//! as in long runs, each campaign makes a hundred times as many programs. `GENERATED_PROGRAMS=k`
+//! makes `k` times as many.
 #![allow(dead_code)] // no suite needs all of it
 
 /// The seed of the run's programs.

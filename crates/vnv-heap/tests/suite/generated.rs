@@ -1,8 +1,9 @@
 //! Generated programs on a heap whose medium fails at any operation while the program goes on: it
 //! opens the heap again, in the same boot.
 //!
-//! The judge: what the last commit or persist held is there, or what one holds that was begun since.
-//! A heap that persists just in time may say that it was interrupted, once something has changed.
+//! The judge: what the last commit or persist held is there, or what one holds that was begun
+//! since. A heap that persists just in time may say that it was interrupted, once something has
+//! changed.
 
 use crate::crash::random::{as_fits, config, op};
 use crate::crash::support::{Op, RAM, Save, TestHeap, model, run, top, view};
