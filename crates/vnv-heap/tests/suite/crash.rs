@@ -2,5 +2,5 @@
 #![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
 
 mod ops;
-mod random;
+pub mod random;
 pub mod support;

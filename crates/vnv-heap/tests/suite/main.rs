@@ -8,8 +8,13 @@ mod basic;
 mod collections;
 mod crash;
 mod damage;
+#[path = "../../../powerfail/tests/support/faulty.rs"]
+mod faulty;
 mod fields;
 mod free;
+#[path = "../../../powerfail/tests/support/generated.rs"]
+mod generate;
+mod generated;
 mod hostile;
 mod in_place;
 mod inspect;

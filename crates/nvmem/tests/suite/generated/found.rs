@@ -18,7 +18,12 @@ fn a_record_is_opened_after_a_flush_that_failed() {
         let script = |change| record::Script {
             asynch,
             older: 0,
-            ops: vec![Set(None), Set(Change(change, Part::Nothing)), Open(None), Set(None)],
+            ops: vec![
+                Set(None),
+                Set(Change(change, Part::Nothing)),
+                Open(None),
+                Set(None),
+            ],
         };
         record::cut_everywhere(Mapped::<Buffered32>::new(96), script(1));
         // Each change of the second `set`, and so its last flush.

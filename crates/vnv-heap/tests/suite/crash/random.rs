@@ -8,7 +8,7 @@ use powerfail::{Simulated, SpiFram, World, explore_with};
 use proptest::prelude::*;
 use vnv_heap::{Config, JustInTime, Snapshot, brand};
 
-fn op() -> impl Strategy<Value = Op> {
+pub fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => (1..100u16).prop_map(Op::Push),
         1 => Just(Op::Pop),
@@ -48,12 +48,12 @@ fn uncut<P: Save>(ops: &[Op], config: Config, every: usize) {
     }
 }
 
-fn config(wide: bool) -> Config {
+pub fn config(wide: bool) -> Config {
     if wide { WIDE } else { NARROW }
 }
 
 /// The most of these that always fit.
-fn as_fits(ops: Vec<Op>) -> Vec<Op> {
+pub fn as_fits(ops: Vec<Op>) -> Vec<Op> {
     let (mut kept, mut nodes) = (Vec::new(), 0);
     for op in ops {
         match op {
