@@ -197,11 +197,11 @@ macro_rules! form {
             fn read<'m, D: Medium + 'm>(d: &mut Self::In<'m, D>, fault: Fault) -> Done<Vec<u8>> {
                 let mut all = vec![0xA5; Self::capacity::<D>(d)];
                 let done = $finish($medium::read(d, 0, &mut all), fault)?;
-                if done.is_ok() {
-                    let damaged = $finish(d.damaged_pages(), Fault::None)?;
-                    assert_eq!(damaged.ok(), Some(0), "no cut damages a page");
-                }
-                Some(done.map(|()| all))
+                let counted = done.and_then(|()| $finish(d.damaged_pages(), Fault::None).unwrap());
+                Some(counted.map(|damaged| {
+                    assert_eq!(damaged, 0, "no cut damages a page");
+                    all
+                }))
             }
             fn capacity<'m, D: Medium + 'm>(d: &Self::In<'m, D>) -> usize {
                 $medium::capacity(d) as usize
@@ -224,6 +224,10 @@ pub fn boot<D: Medium>(nv: D, world: &World<'_, Seen>, script: &Script) {
     };
     let mut op = Op::Open(Fault::None);
     loop {
+        // A format that has not returned is called again.
+        if world.with(|w| w.formatting) && !matches!(op, Op::Format(_)) {
+            op = Op::Format(Fault::None);
+        }
         let next = match script.asynch {
             false => run.session::<Blocking, _>(&mut nv, op),
             true => run.session::<Async, _>(&mut nv, op),

@@ -207,6 +207,10 @@ pub fn boot<D: Medium>(nv: D, world: &World<'_, Seen>, script: &Script) {
     };
     let mut op = Op::Open(Fault::None);
     loop {
+        // A format that has not returned is called again.
+        if world.with(|w| w.formatting) && !matches!(op, Op::Format(_)) {
+            op = Op::Format(Fault::None);
+        }
         let older = world.with(|w| w.at) < script.older;
         let next = match (script.asynch, older) {
             (false, true) => run.session::<OldBlocking, _>(&mut nv, op),
