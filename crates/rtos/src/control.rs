@@ -435,8 +435,8 @@ impl<S: System, A> ThreadId<S, A> {
     ///
     /// **Power loss**: changed if and only if the step has committed. It stays so in all boots.
     /// **Cost**: one store, two on 16-bit units; in RAM a pass over all threads for each. A thread
-    /// of a reserved place has it until it ends. **Errors**: the step ends with [`code::REFUSED`]
-    /// for a higher one; [`code::TOO_MANY`].
+    /// of a reserved place has it until it ends; in a place without a thread the call does nothing.
+    /// **Errors**: the step ends with [`code::REFUSED`] for a higher one; [`code::TOO_MANY`].
     pub fn set_priority(
         self,
         step: &Step<'_, '_, '_, '_, S>,

@@ -163,7 +163,7 @@ fn again<const N: usize>(machine: u64, mode: Mode, threads: [(usize, Vec<Act>); 
 
 #[test]
 fn runs_without_a_cut() {
-    campaigns(60, Mode::Uncut, from_seed::any);
+    campaigns(40, Mode::Uncut, from_seed::any);
 }
 
 #[test]
@@ -189,31 +189,43 @@ fn each_preemption() {
 #[test]
 fn locks() {
     campaigns(30, Mode::Uncut, from_seed::locks);
-    campaigns(3, Mode::Cuts, from_seed::locks);
+    campaigns(6, Mode::Cuts, from_seed::locks);
 }
 
 #[test]
 fn timers() {
-    campaigns(60, Mode::Uncut, from_seed::timers);
+    campaigns(40, Mode::Uncut, from_seed::timers);
     campaigns(3, Mode::Cuts, from_seed::timers);
 }
 
 #[test]
+fn handlers() {
+    campaigns(30, Mode::Uncut, from_seed::handlers);
+    campaigns(3, Mode::Cuts, from_seed::handlers);
+}
+
+#[test]
 fn aborted_threads() {
-    campaigns(60, Mode::Uncut, from_seed::aborts);
+    campaigns(40, Mode::Uncut, from_seed::aborts);
     campaigns(3, Mode::Cuts, from_seed::aborts);
 }
 
 #[test]
 fn spawned_threads() {
-    campaigns(90, Mode::Uncut, from_seed::spawns);
+    campaigns(40, Mode::Uncut, from_seed::spawns);
     campaigns(3, Mode::Cuts, from_seed::spawns);
 }
 
 #[test]
 fn made_objects() {
-    campaigns(150, Mode::Uncut, from_seed::makes);
+    campaigns(60, Mode::Uncut, from_seed::makes);
     campaigns(3, Mode::Cuts, from_seed::makes);
+}
+
+#[test]
+fn made_mutexes() {
+    campaigns(30, Mode::Uncut, from_seed::latches);
+    campaigns(3, Mode::Cuts, from_seed::latches);
 }
 
 #[test]

@@ -361,13 +361,13 @@ pub fn locks(seed: u64) -> Program {
     let mut threads: [Vec<Act>; THREADS] = Default::default();
     let first = rng.below(AUDITOR as u64) as usize;
     // The mutexes with data, or the others.
-    let from = if rng.below(3) == 0 { WITH_DATA } else { 0 };
+    let from = if rng.below(2) == 0 { WITH_DATA } else { 0 };
     for i in 0..2 + rng.below(2) as usize {
         let acts = &mut threads[(first + i) % AUDITOR];
         for _ in 0..1 + rng.below(3) {
             // One or more locks, one of them twice maybe, and what is done under them.
             let mut held = 0;
-            let mut next = from + rng.below(2) as u8;
+            let mut next = from + u8::from(rng.below(4) == 0);
             for _ in 0..2 + rng.below(4) {
                 match rng.below(7) {
                     0 | 1 if held < 4 && next < LOCKS as u8 => {
@@ -434,6 +434,34 @@ pub fn timers(seed: u64) -> Program {
     }
 }
 
+/// Threads between whose steps handlers come.
+pub fn handlers(seed: u64) -> Program {
+    let mut rng = Rng::new(seed ^ 0xa11);
+    let what = vec![
+        What::Queue,
+        What::Queue,
+        What::Slot,
+        What::Flags,
+        What::Small,
+    ];
+    let mut program = of(seed, 3, what, false);
+    for acts in &mut program.threads[..AUDITOR] {
+        let before = std::mem::take(acts);
+        for act in before {
+            acts.push(act);
+            for _ in 0..rng.below(3) {
+                acts.push(Act::Interrupt(match rng.below(5) {
+                    0 => Op::Give(0),
+                    1 => Op::Set(0, rng.below(7) as u8 + 1),
+                    2 => Op::Send(0, None),
+                    _ => Op::Send(1, None),
+                }));
+            }
+        }
+    }
+    program
+}
+
 /// Threads that spawn others and abort them.
 pub fn spawns(seed: u64) -> Program {
     let more = [
@@ -476,6 +504,47 @@ pub fn makes(seed: u64) -> Program {
         vec![What::Made, What::Made, What::Made, more],
         seed.is_multiple_of(4),
     )
+}
+
+/// Threads that lock a mutex which others make and delete.
+pub fn latches(seed: u64) -> Program {
+    let mut rng = Rng::new(seed);
+    let mut threads: [Vec<Act>; THREADS] = Default::default();
+    let make = || Act::Step(vec![Op::Make(Kind::Mutex)], false);
+    let handle = |rng: &mut Rng| if rng.below(3) == 0 { 0x13 } else { 0x11 };
+    let first = rng.below(AUDITOR as u64) as usize;
+    threads[first].push(make());
+    for t in [first, (first + 1) % AUDITOR] {
+        for _ in 0..1 + rng.below(2) {
+            threads[t].push(Act::Delay(1 + rng.below(3)));
+            threads[t].push(Act::Lock(handle(&mut rng)));
+            for _ in 0..1 + rng.below(2) {
+                let ops = vec![Op::Take(NEVER, Some(rng.below(3))), Op::TryGive(1)];
+                threads[t].push(Act::Step(ops, false));
+            }
+            threads[t].push(Act::Unlock(0));
+        }
+    }
+    for i in 2..3 + rng.below(2) as usize {
+        let deletes = &mut threads[(first + i) % AUDITOR];
+        for _ in 0..1 + rng.below(3) {
+            if rng.below(2) == 0 {
+                deletes.push(Act::Delay(1 + rng.below(6)));
+            }
+            let n = handle(&mut rng);
+            let ops = vec![
+                Op::Delete(Kind::Mutex, n),
+                Op::Take(NEVER, Some(rng.below(4))),
+            ];
+            deletes.push(Act::Step(ops, rng.below(3) == 0));
+            deletes.push(make());
+        }
+    }
+    threads[AUDITOR] = joins();
+    Program {
+        threads,
+        preempted: false,
+    }
 }
 
 /// Threads that run for long without progress, in a system that parks them.
