@@ -114,9 +114,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
         steps!({
             let (mut mirror, mut region) = Self::new(medium, range, config, memory)?;
-            if let Err(MirrorError::Medium(e)) = wait!(mirror.scan()) {
-                return Err(MirrorError::Medium(e));
-            }
+            wait!(mirror.scan::<true>())?;
             let logged = mirror.log.newest(MARKED).is_some();
             let replaces = logged && !planted!("nv-mirror/wiped-before-it-is-replaced");
             if replaces {
@@ -649,24 +647,30 @@ impl<'m, D: Medium> Mirror<'m, D> {
     // earlier mirror of this power-on period, whose save failed, may have left writes in a buffer.
     // Noticed by: tests/suite/generated/found.rs; planted `buffer-believed`.
 
-    /// Reads the headers, also those of other layouts. **Errors**: there is one of those.
-    fn scan(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
+    /// Reads the headers; those of other layouts too, if the log is to be given up (`ANY`).
+    /// **Errors**: otherwise there is one of those.
+    fn scan<const ANY: bool>(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             if !planted!("nv-mirror/buffer-believed") {
                 wait!(self.medium.flush()).map_err(MirrorError::Medium)?;
             }
-            let mut other = None;
             for s in 0..self.log.count {
                 let at = self.log.range(s).start;
                 let (_, header) = wait!(self.read_header(at))?;
-                other = other.or(self.mismatch(&header));
+                if !ANY && let Some(e) = self.mismatch(&header) {
+                    return Err(MirrorError::Layout(e));
+                }
                 let (number, crc) = match header {
                     Decoded::Header(h, crc) => (h.number, crc),
-                    Decoded::Other(_) => (0, 0),
+                    Decoded::Other(_) => {
+                        // Of another version only this is known: it must not come back.
+                        self.log.set(s, CONFIRMED, 0);
+                        continue;
+                    }
                     Decoded::Nothing => continue,
                 };
                 let mut level = CONFIRMED;
-                if Self::FLASH && !matches!(header, Decoded::Other(_)) {
+                if Self::FLASH {
                     let at = at + Self::SIZES.header;
                     let marker = Marker { at, checksum: crc };
                     let progress = wait!(marker::read_progress(&mut self.medium, marker))
@@ -679,10 +683,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 }
                 self.log.set(s, level, number);
             }
-            match other {
-                Some(e) => Err(MirrorError::Layout(e)),
-                None => Ok(()),
-            }
+            Ok(())
         })
     }
 
@@ -694,7 +695,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// Brings the newest intact segment to RAM.
     fn load(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
-            wait!(self.scan())?;
+            wait!(self.scan::<false>())?;
             if Self::FLASH && wait!(self.is_first_save_cut())? {
                 self.log.drop(self.log.count - 1);
                 self.log.forget();

@@ -19,6 +19,7 @@ use judge::Holds::{self, *};
 use judge::{Seen, Setting};
 use media::*;
 use nvmem::Buffered32;
+use nvmem::crc::Crc32;
 use powerfail::{BufferedNor, Chip, EveryEvents, Mapped, Mram16, Simulated, SpiFram};
 use powerfail::{World, endure, random};
 use program::{after_a_failure, any_ops, counted_commits, first_saves, given_up};
@@ -128,6 +129,23 @@ fn of_three() -> Simulated<SpiFram> {
         image: 80,
         ..LOG
     })
+}
+
+/// A log that a first save of zeros has begun, with one record more, whose header has rotted.
+fn rotten() -> Simulated<SpiFram> {
+    let mut bytes = OneSegment { number: 1, ..LOG }.bytes::<SpiFram>(3 * 1088);
+    let base = 2 * 1088 + 24;
+    let check = u32::from_le_bytes([4, 5, 6, 7].map(|i| bytes[base + i]));
+    let words = [5 | 1 << 16, 77, 0];
+    let crc = words
+        .iter()
+        .fold(Crc32::new().word(check), |crc, w| crc.word(*w));
+    for (i, word) in words.into_iter().chain([crc.finish()]).enumerate() {
+        let at = base + 8 + 4 * i;
+        bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes[2 * 1088] ^= 1;
+    holding::<SpiFram>(bytes)
 }
 
 /// A pool of Relume.

@@ -5,7 +5,7 @@ use super::judge::{Holds, Seen};
 use super::media::{Bytes32, Fault::*, HalfPages, Part::*};
 use super::program::{How::*, MANY, NONE, Op::*, Program, REOPEN, SAVE, three};
 use super::store::Raw;
-use super::{chip, mapped, older, opens};
+use super::{chip, mapped, older, opens, rotten};
 use nv_mirror::Durability::*;
 use powerfail::{World, explore};
 
@@ -87,9 +87,9 @@ fn more_places_than_runs() {
     .run();
 }
 
-/// A save has begun a segment, and fails after it has written the header, before the last flush. The
-/// next save begins the same segment again: its header must be gone for sure before its base image
-/// is written.
+/// A save has begun a segment, and fails after it has written the header, before the last flush.
+/// The next save begins the same segment again: its header must be gone for sure before its base
+/// image is written.
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of boots")]
 fn a_segment_is_begun_twice_behind_a_buffer() {
@@ -102,6 +102,22 @@ fn a_segment_is_begun_twice_behind_a_buffer() {
             ops,
         };
         boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
+    })
+    .run();
+}
+
+/// The range reads as never saved, because the only header has rotted. The program saves the same
+/// again, and the record that followed then must not fit.
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of boots")]
+fn records_without_a_header_do_not_come_back() {
+    explore(rotten(), |nv, w: &World<'_, Seen>| {
+        let program = Program {
+            waits: false,
+            durability: BeforeOutput,
+            ops: vec![SAVE, REOPEN],
+        };
+        boot::<Raw, _>(nv, w, &opens(3, Holds::Nothing), &program)
     })
     .run();
 }
