@@ -212,8 +212,11 @@ impl<S: System> State<'_, S> {
         let Some(o) = self.object(object) else {
             return Ok(false);
         };
-        let full = u32::from(o.state) + u32::from(o.given) >= max.into();
-        if full && !(planted!("nv-rtos/given-ignored") && o.state < max) {
+        let mut given = u32::from(o.given);
+        if planted!("nv-rtos/given-ignored") {
+            given = 0;
+        }
+        if u32::from(o.state) + given >= max.into() {
             return Ok(false);
         }
         self.operate(t, object, |o| o.plus += 1)?;
@@ -551,10 +554,12 @@ impl<S: System> State<'_, S> {
         let most = tags::max_unswept::<S>();
         let part = tags::staged::<S>().div_ceil(most);
         let first = self.control(t).unsettled;
-        let skipped = u16::from(first == 0 && planted!("nv-rtos/sweep-skips-a-word"));
+        let (mut from, mut len) = (first, part);
+        if first == 0 && planted!("nv-rtos/sweep-skips-a-word") {
+            (from, len) = (1, part - 1);
+        }
         if !planted!("nv-rtos/no-sweep") {
-            self.store
-                .settle(first + skipped, part - skipped, t as u32)?;
+            self.store.settle(from, len, t as u32)?;
         }
         let next = first + part;
         let c = self.control(t);

@@ -17,7 +17,7 @@ mod program;
 mod run;
 mod stores;
 
-use crate::generate::{programs, seed};
+use crate::runs::{programs, seed};
 use checkpoint::{CopyIfChange, Full, Split};
 use judge::Seen;
 use media::{HalfPages, Multiwrite, Words32};

@@ -4,8 +4,6 @@ mod cost;
 mod crash;
 #[path = "../../../powerfail/tests/support/faulty.rs"]
 mod faulty;
-#[path = "../../../powerfail/tests/support/generated.rs"]
-mod generate;
 mod generated;
 mod golden;
 mod histories;
@@ -15,6 +13,8 @@ mod log;
 mod log_cost;
 mod restore_cost;
 mod retention;
+#[path = "../../../powerfail/tests/support/runs.rs"]
+mod runs;
 mod soundness;
 mod support;
 mod tracked;

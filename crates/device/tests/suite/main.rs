@@ -5,5 +5,5 @@ mod devices;
 mod generated;
 mod golden;
 mod hostile;
-#[path = "../../../powerfail/tests/support/generated.rs"]
+#[path = "../../../powerfail/tests/support/runs.rs"]
 mod runs;

@@ -7,6 +7,6 @@ mod crash;
 mod generated;
 mod golden;
 mod hostile;
-#[path = "../../../powerfail/tests/support/generated.rs"]
+#[path = "../../../powerfail/tests/support/runs.rs"]
 mod runs;
 mod support;

@@ -13,8 +13,6 @@ mod crash_tagged;
 mod derive;
 #[path = "../../../powerfail/tests/support/faulty.rs"]
 mod faulty;
-#[path = "../../../powerfail/tests/support/generated.rs"]
-mod generate;
 mod generated;
 mod golden;
 mod inspect;
@@ -24,6 +22,8 @@ mod level_doubt;
 mod marker;
 mod record;
 mod record_chains;
+#[path = "../../../powerfail/tests/support/runs.rs"]
+mod runs;
 mod shared_saver;
 mod soundness;
 mod superblock;

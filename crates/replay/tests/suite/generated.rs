@@ -15,8 +15,8 @@ mod program;
 mod task;
 
 use crate::faulty::{Control, Fault, Faulty, finish};
-use crate::generate::{programs, seed};
 use crate::mirrored::media::{HalfPages, config};
+use crate::runs::{programs, seed};
 use blocking::Rt;
 use drivers::{Drivers, Durable, GIVEN_UP, Objects};
 use judge::{Outside, Plan};

@@ -8,8 +8,6 @@ mod endure;
 mod environment;
 #[path = "../../../powerfail/tests/support/faulty.rs"]
 mod faulty;
-#[path = "../../../powerfail/tests/support/generated.rs"]
-mod generate;
 mod generated;
 mod golden;
 mod hostile;
@@ -18,6 +16,8 @@ mod migrate;
 mod mirrored;
 mod model;
 mod postcard;
+#[path = "../../../powerfail/tests/support/runs.rs"]
+mod runs;
 mod several;
 mod soundness;
 mod steps;

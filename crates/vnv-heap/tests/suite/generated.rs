@@ -8,7 +8,7 @@
 use crate::crash::random::{as_fits, config, op};
 use crate::crash::support::{Op, RAM, Save, TestHeap, model, run, top, view};
 use crate::faulty::{Control, Failed, Fault, Faulty, Part};
-use crate::generate::{programs, seed};
+use crate::runs::{programs, seed};
 use nvmem::{Buffered32, Medium, Trusted};
 use powerfail::{Mapped, Media, Simulated, SpiFram, World, explore_with, random};
 use proptest::prelude::*;

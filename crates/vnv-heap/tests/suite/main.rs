@@ -12,8 +12,6 @@ mod damage;
 mod faulty;
 mod fields;
 mod free;
-#[path = "../../../powerfail/tests/support/generated.rs"]
-mod generate;
 mod generated;
 mod hostile;
 mod in_place;
@@ -23,6 +21,8 @@ mod nor;
 mod open_reads;
 mod others;
 mod owning;
+#[path = "../../../powerfail/tests/support/runs.rs"]
+mod runs;
 mod scoped;
 mod soundness;
 mod statics;

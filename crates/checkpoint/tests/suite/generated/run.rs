@@ -4,7 +4,7 @@ use super::judge::{Ram, Saved, Seen};
 use super::program::{Op, Script, endless};
 use super::stores::Layout;
 use crate::faulty::{Control, Failed, Fault, Faulty};
-use crate::generate::seed;
+use crate::runs::seed;
 use checkpoint::{Error, Store};
 use nvmem::device::{Medium, Torn};
 use powerfail::World;

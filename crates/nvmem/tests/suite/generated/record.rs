@@ -5,7 +5,7 @@
 
 use super::media::{Overwrites, Words32, fault, flash};
 use crate::faulty::{Control, Failed, Fault, Faulty, finish};
-use crate::generate::{programs, seed};
+use crate::runs::{programs, seed};
 use crate::support::Tiny;
 use nvmem::asynch::Record as AsyncRecord;
 use nvmem::device::Medium;

@@ -4,7 +4,7 @@
 //! The judge: what has committed is there, and nothing of a transaction that has not. After a cut
 //! in a commit, all of it or nothing. Words are mapped, so no operation of the medium fails.
 
-use crate::generate::{programs, seed};
+use crate::runs::{programs, seed};
 use nvmem::tagged::{Cells, Stamp, TagError, Widths, Words};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region, Unit, mapped};
 use powerfail::{Mapped, World, random};

@@ -157,7 +157,7 @@ mod claimed_twice {
     }
 }
 
-/// A step that has an expiry and starts the timer itself fails: the expiry that another step has had
+/// A step that has an expiry and starts the timer itself fails: the expiry that another step got
 /// since stays with that one.
 #[test]
 fn an_expiry_is_claimed_once() {
