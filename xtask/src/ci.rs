@@ -167,7 +167,7 @@ const STEPS: &[Def] = &[
         "planted bugs, each of which a suite must notice")
         .of(sabotage::items),
     step("generated", When::Part(6), generated::check,
-        "generated programs, judged by models; with --all the planted bugs that they notice")
+        "generated programs, judged by models")
         .of(generated::items),
     step("rustdoc", When::Turn(1), checks::rustdoc,
         "pages of the published crates: links, and errors of functions"),
