@@ -235,7 +235,7 @@ fn parked_threads() {
 
 #[test]
 fn laps_of_tickets() {
-    campaigns(1, Mode::Some, |seed| {
+    campaigns(2, Mode::Some, |seed| {
         from_seed::laps(60 + 10 * (seed % 8) as u32)
     });
 }
