@@ -213,9 +213,9 @@ impl<S: System> State<'_, S> {
         self.ready(t);
     }
 
-    // INVARIANT "An operation names one thread": what a step has called for the thread of a reserved
-    // place is an operation on that thread, and not on a later one there: it is forgotten when the
-    // thread ends. Also kept by `State::change`.
+    // INVARIANT "An operation names one thread": what a step has called for the thread of a
+    // reserved place is an operation on that thread, and not on a later one there: it is forgotten
+    // when the thread ends. Also kept by `State::change`.
     // Noticed by: planted `next-thread-aborted`.
     /// Forgets what open steps have called for the thread of a place: its end comes first. To count
     /// the lives of a place, and to compare at the commit, would take a number that wraps.

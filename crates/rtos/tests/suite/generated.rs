@@ -1,4 +1,5 @@
-//! Programs that nobody wrote, under power cuts and preemptions, judged by a model without a kernel.
+//! Programs that nobody wrote, under power cuts and preemptions, judged by a model without a
+//! kernel.
 //!
 //! ```text
 //!  from_seed.rs   makes a program from a seed:      thread 0: lock, step { give; send }, ...
@@ -10,8 +11,8 @@
 //!  found.rs       what was found, each as a program of its own
 //! ```
 //!
-//! `GENERATED_PROGRAMS=100` makes a hundred times as many programs. A failure prints its seed, and a
-//! test for found.rs.
+//! `GENERATED_PROGRAMS=100` makes a hundred times as many programs. A failure prints its seed, and
+//! a test for found.rs.
 
 mod boot;
 mod found;
@@ -49,7 +50,8 @@ macro_rules! machines {
             pub type Fram = Preempted<$model, super::boot::Checked>;
             const SEQ: u8 = $seq;
             const PRIORITY: [u8; THREADS] = $priority;
-            /// After how many long boots without progress a thread is parked, and how long they are.
+            /// After how many long boots without progress a thread is parked, and how long they
+            /// are.
             const LIVES: u8 = $lives;
             const TICKS: u32 = if LIVES == 0 { 0 } else { LONG as u32 };
             include!("generated/machine.rs");

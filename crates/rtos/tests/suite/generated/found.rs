@@ -157,8 +157,8 @@ mod claimed_twice {
     }
 }
 
-/// A step that has an expiry and starts the timer itself fails: the expiry that another step has had
-/// since stays with that one.
+/// A step that has an expiry and starts the timer itself fails: the expiry that another step has
+/// had since stays with that one.
 #[test]
 fn an_expiry_is_claimed_once() {
     explore(Mapped::<Plain>::new(4096), claimed_twice::life).run();

@@ -1,7 +1,7 @@
 //! A mutex, and its data if it has some.
 //!
-//! When a thread has committed under a lock, it has it again after a cut, until it gives it back: no
-//! other thread commits under the same mutex in between.
+//! When a thread has committed under a lock, it has it again after a cut, until it gives it back:
+//! no other thread commits under the same mutex in between.
 
 use super::Object;
 use crate::generated::program::THREADS;

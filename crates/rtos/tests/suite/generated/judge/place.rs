@@ -27,7 +27,8 @@ impl<O: Object + Clone> Place<O> {
         }
     }
 
-    /// The object of this handle, as the step of `t` sees it; a handler, if there is no such thread.
+    /// The object of this handle, as the step of `t` sees it; a handler, if there is no such
+    /// thread.
     pub fn get(&mut self, count: u8, t: usize) -> Option<&mut O> {
         let seen = self.count + self.changes.get(t).unwrap_or(&0);
         (seen == count && count % 2 == 1).then_some(&mut self.object)

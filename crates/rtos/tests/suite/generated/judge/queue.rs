@@ -1,7 +1,7 @@
 //! A queue: messages come out in the order of the commits that have sent them, each once.
 //!
-//! An open step has a slot for each message that it sends, and has the messages that it receives for
-//! itself. If it fails, these are where they were: in front of younger ones.
+//! An open step has a slot for each message that it sends, and has the messages that it receives
+//! for itself. If it fails, these are where they were: in front of younger ones.
 
 use super::Object;
 use crate::generated::program::THREADS;

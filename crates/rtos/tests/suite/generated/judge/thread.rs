@@ -1,7 +1,8 @@
 //! A thread: what its steps have returned, and what others may do with it.
 //!
 //! An abort, a change of priority and a spawn belong to the step that calls them. They are for the
-//! thread that is there at the call: what is called for the thread of a reserved place ends with it.
+//! thread that is there at the call: what is called for the thread of a reserved place ends with
+//! it.
 
 use crate::generated::program::{Op, THREADS};
 
