@@ -202,7 +202,7 @@ fn timers() {
 
 #[test]
 fn handlers() {
-    campaigns(30, Mode::Uncut, from_seed::handlers);
+    campaigns(10, Mode::Uncut, from_seed::handlers);
     campaigns(3, Mode::Cuts, from_seed::handlers);
 }
 
