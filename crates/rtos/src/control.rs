@@ -349,7 +349,7 @@ impl<S: System> State<'_, S> {
     // `refuses`, `stop` and `stop_aborted`.
     // Noticed by: planted `aborts-in-replay`, `abort-looks-once`, `aborted-thread-keeps-claims`,
     // `aborted-thread-still-waits`, `aborted-thread-runs-again`, `aborted-thread-is-woken`,
-    // `aborted-thread-stays-parked`, `aborted-thread-still-sleeps`, `just-locked-and-aborted`,
+    // `aborted-thread-stays-parked`, `aborted-thread-still-sleeps`,
     // `priority-undoes-an-abort`.
     /// Whether a thread can be aborted: `None` if that is not known yet, `false` if it has ended.
     /// **Errors**: it holds a mutex.
@@ -397,10 +397,7 @@ impl<S: System> State<'_, S> {
                 .operations()
                 .any(|o| o.object == object && o.plus == ABORTED);
             // `None` here means that it has just got the mutex that it waited for.
-            let found = self.may_abort(victim);
-            let unknown_goes = planted!("nv-rtos/just-locked-and-aborted");
-            let goes = matches!(found, Ok(Some(_))) || unknown_goes && found == Ok(None);
-            aborts && !goes
+            aborts && !matches!(self.may_abort(victim), Ok(Some(_)))
         })
     }
 

@@ -1377,8 +1377,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     // and only if no other thread had it since its last record under the lock. Also kept by
     // `Sys::lock`.
     // Noticed by: planted `lock-taken-in-replay`, `ended-lock-taken-again`,
-    // `unlock-in-a-replay-lets-others-in`, `only-the-inner-lock-is-used`,
-    // `error-in-a-replay-gives-back`.
+    // `unlock-in-a-replay-lets-others-in`, `only-the-inner-lock-is-used`.
     /// The thread has passed its records: locks what it has locked in them.
     ///
     /// If a record was made under the lock, the mutex's word named this thread then. If the word
@@ -1417,7 +1416,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             let c = s.control(self.me());
             c.ended = Some(r);
             c.held = 0;
-            if c.live || planted!("nv-rtos/error-in-a-replay-gives-back") {
+            if c.live {
                 s.give_back(self.me());
             }
             s.wake_joiners();

@@ -128,9 +128,7 @@ impl<S: System> State<'_, S> {
         c.ended = Some(end_of(state));
         c.waits_for = A_BEGIN;
         self.not_ready(t);
-        if !planted!("nv-rtos/free-place-stays-parked") {
-            self.schedule.parked &= !bit(t);
-        }
+        self.schedule.parked &= !bit(t);
         self.progressed(t);
         // What a thread has locked that was there before.
         if !planted!("nv-rtos/free-place-keeps-its-locks") {
@@ -149,7 +147,7 @@ impl<S: System> State<'_, S> {
     // is free; only that step writes its argument, and not while a thread is there. Also kept by
     // `apply_to_place`.
     // Noticed by: planted `place-given-twice`, `argument-of-the-next-thread`,
-    // `place-begins-at-once`, `place-word-not-stored`, `free-place-stays-parked`.
+    // `place-begins-at-once`, `place-word-not-stored`.
     /// If a place is free and no other step has claimed it: claims it for a thread's step, and
     /// writes the argument of the thread to spawn.
     fn claim_place<A: Plain>(

@@ -198,7 +198,7 @@ fn timers() {
 
 #[test]
 fn handlers() {
-    campaigns(30, Mode::Uncut, from_seed::handlers);
+    campaigns(10, Mode::Uncut, from_seed::handlers);
     campaigns(3, Mode::Cuts, from_seed::handlers);
 }
 
@@ -233,7 +233,7 @@ fn parked_threads() {
 
 #[test]
 fn laps_of_tickets() {
-    campaigns(1, Mode::Some, |seed| {
+    campaigns(2, Mode::Some, |seed| {
         from_seed::laps(60 + 10 * (seed % 8) as u32)
     });
 }
