@@ -10,7 +10,7 @@ use crate::support::Tiny;
 use nvmem::asynch::WearLevelled as AsyncLevelled;
 use nvmem::device::{AsyncMedium, Medium};
 use nvmem::level::{LevelError, WearLevelled};
-use powerfail::{BufferedNor, Chip, Simulated, World, explore_with, random};
+use powerfail::{BufferedNor, Chip, Simulated, World, random};
 use proptest::prelude::*;
 use std::fmt;
 use std::rc::Rc;
@@ -360,14 +360,6 @@ impl Run<'_, '_> {
             assert!(known, "{content:02x?}");
         }
     }
-}
-
-/// A script, cut everywhere.
-pub fn cut_everywhere<C: Chip>(flash: Simulated<C>, script: Script) {
-    let e = explore_with(script, flash, |nv, w: &World<'_, Seen>, script| {
-        boot(nv, w, script)
-    });
-    e.run();
 }
 
 /// Scripts of up to so many operations on a flash, cut everywhere.
