@@ -171,7 +171,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     ///
     /// **Power loss**: it is deleted or not. On flash a cut may leave one that is listed at one
     /// boot and not at the next, or that `roll_back` finds [`Error::Damaged`]: delete it again.
-    /// **Cost**: one erase, or one write of a word where nothing is erased. **Errors**:
+    /// **Cost**: one erase, or one write of 36 bytes where nothing is erased. **Errors**:
     /// [`Error::NoImage`] if no checkpoint has this sequence number, [`Error::Newest`],
     /// [`Error::Medium`].
     pub fn delete(&mut self, sequence: u32) -> Result<(), Error<D::Error>> {

@@ -19,6 +19,8 @@
 //!           head    matches  matches     matches
 //! ```
 //!
+//! While this boot writes to a slot, and if it has failed, the slot's rank is `Writing`.
+//!
 //! A slot with a head of an older format has the rank `Older`: it counts as empty, and is named in
 //! the error if no image counts.
 //!
@@ -84,6 +86,8 @@ pub(crate) enum Rank {
     Torn,
     /// The head is valid, and the trailer does not match it; or the image was rejected.
     Begun,
+    /// This boot has begun to write here, and did not end: not all of it may be persistent.
+    Writing,
     /// Head and trailer match. On media with unstable words the trailer itself may be unstable.
     Complete,
     /// The commit marker matches, so all words before it are stable.
@@ -214,7 +218,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
     ///
     /// **Power loss**: the previous image is valid, or this one; the next `restore` settles which.
     /// **Cost**: writes the extents' bytes, 44 bytes, and 8 for each extent, rounded up to the
-    /// program word. On flash also two words, and an erase of each unit touched.
+    /// program word. On flash also two words, and an erase of each unit touched. Behind a write
+    /// buffer, after a checkpoint that failed, also a word or an erase, and a flush.
     /// [`CopyIfChange`](crate::CopyIfChange) reads all of it and writes what differs. **Errors**:
     /// [`Error::TooSmall`]: nothing was written. [`Error::Damaged`]: the bytes written differ from
     /// those announced, and the previous image stays valid. [`Error::Medium`]: as after a power

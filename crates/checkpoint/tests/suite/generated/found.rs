@@ -70,3 +70,12 @@ fn slots_are_loaded_after_a_flush_that_failed() {
         cut_everywhere::<InSlots<Split, 2>, _>(mapped(), ops);
     }
 }
+
+/// The save that failed had left all but its trailer. The next one wrote over its body; then a cut
+/// left the trailer, and a checkpoint that was damaged and the newest.
+#[test]
+fn slots_are_saved_after_a_flush_that_failed() {
+    let next = [byte(3), Save(None)];
+    let ops = after_a_flush_that_failed(5, &next);
+    cut_everywhere::<InSlots<Split, 2>, _>(mapped(), ops);
+}
