@@ -434,3 +434,16 @@ mod names {
         threads { only(u32 = 0): 1; }
     }
 }
+
+/// A spawned thread that only works, while nothing else does: after a cut the judge of the threads
+/// finds that nobody can go on. Whether the kernel or the judge is wrong is not known yet.
+#[test]
+#[ignore = "not understood yet"]
+fn a_spawned_thread_only_works() {
+    use super::program::{Act::*, Op::*};
+    let threads = [
+        (2, vec![Step(vec![Spawn(false)], false)]),
+        (7, vec![Work(25)]),
+    ];
+    super::again(3, super::Mode::Cuts, threads);
+}
