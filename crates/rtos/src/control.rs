@@ -349,8 +349,7 @@ impl<S: System> State<'_, S> {
     // `refuses`, `stop` and `stop_aborted`.
     // Noticed by: planted `aborts-in-replay`, `abort-looks-once`, `aborted-thread-keeps-claims`,
     // `aborted-thread-still-waits`, `aborted-thread-runs-again`, `aborted-thread-is-woken`,
-    // `aborted-thread-stays-parked`, `aborted-thread-still-sleeps`,
-    // `priority-undoes-an-abort`.
+    // `aborted-thread-stays-parked`, `aborted-thread-still-sleeps`.
     /// Whether a thread can be aborted: `None` if that is not known yet, `false` if it has ended.
     /// **Errors**: it holds a mutex.
     fn may_abort(&mut self, t: usize) -> Result<Option<bool>, pmem_tx::Error> {
@@ -411,7 +410,7 @@ impl<S: System> State<'_, S> {
             self.set_state(t, state);
         }
         self.operate(me, A_THREAD | t as u8, |o| {
-            if o.plus != ABORTED || planted!("nv-rtos/priority-undoes-an-abort") {
+            if o.plus != ABORTED {
                 o.plus = state;
             }
         })
