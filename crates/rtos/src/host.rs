@@ -82,6 +82,8 @@ pub struct Machine {
     /// A bit for each thread that does not run to its end: it is parked, or was aborted, or its
     /// reserved place is free.
     stopped: Cell<u32>,
+    /// A bit for each reserved place that is free.
+    free: Cell<u32>,
     /// The kit's clock at the boot.
     since: Cell<u64>,
     energy: Cell<Option<u32>>,
@@ -139,10 +141,18 @@ unsafe impl Port for Kit<'_, '_> {
             Event::Ready { thread, at } => self.t.declare(self.id(thread), at),
             Event::Commit { priority } => self.t.commit(priority),
             Event::Free { thread, free } => {
-                let others = self.m.stopped.get() & !(1 << thread);
-                self.m.stopped.set(others | u32::from(free) << thread);
-                if free && self.m.is_over() {
-                    self.m.end_timer(self.t);
+                let bit = 1 << thread;
+                let (was, stopped) = (self.m.free.get(), self.m.stopped.get());
+                if free {
+                    self.m.free.set(was | bit);
+                    self.m.stopped.set(stopped | bit);
+                    if self.m.is_over() {
+                        self.m.end_timer(self.t);
+                    }
+                } else if was & bit != 0 {
+                    // Otherwise it has stopped for another reason: a parked thread is there.
+                    self.m.free.set(was & !bit);
+                    self.m.stopped.set(stopped & !bit);
                 }
             }
             Event::Aborted { thread } => {

@@ -1327,20 +1327,21 @@ impl<'m, S: System> Sys<'_, 'm, S> {
         done.map_err(|_| Error::Aborted(code::DAMAGED))
     }
 
-    /// Locks a mutex; or, in a replay, notes that it was.
-    pub(crate) fn lock(&self, object: u8) -> Result<(), Error> {
+    /// Locks a mutex; or, in a replay, notes that it was. Returns whether the thread had it already.
+    pub(crate) fn lock(&self, object: u8) -> Result<bool, Error> {
         let me = self.me();
-        let done = self.kernel.section(|s| {
-            if s.hold(me, object)? && !planted!("nv-rtos/inner-lock-waits") {
-                return Ok(true);
+        let (again, done) = self.kernel.section(|s| {
+            let again = s.hold(me, object)?;
+            if again && !planted!("nv-rtos/inner-lock-waits") {
+                return Ok((again, true));
             }
             let live = s.control(me).live || planted!("nv-rtos/lock-taken-in-replay");
-            Ok::<_, pmem_tx::Error>(!live || s.try_lock(me, object))
+            Ok::<_, pmem_tx::Error>((again, !live || s.try_lock(me, object)))
         })?;
         if !done {
             self.wait_for_lock(object)?;
         }
-        Ok(())
+        Ok(again)
     }
 
     #[cold]

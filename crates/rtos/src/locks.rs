@@ -52,14 +52,14 @@ use nv_replay::{Error, pmem_tx};
 
 /// How a thread locks a mutex. Sealed by its hidden method.
 pub trait Locks: Exists {
-    /// Locks it, and returns the object that the guard unlocks.
+    /// Locks it. Returns the object that the guard unlocks, and whether the thread had it already.
     #[doc(hidden)]
     #[track_caller]
     fn lock<S: System, R: Persist>(
         &self,
         th: &mut Thread<'_, '_, '_, S, R>,
         object: u8,
-    ) -> Result<u8, Error>;
+    ) -> Result<(u8, bool), Error>;
 }
 
 impl Locks for Always {
@@ -68,9 +68,8 @@ impl Locks for Always {
         &self,
         th: &mut Thread<'_, '_, '_, S, R>,
         object: u8,
-    ) -> Result<u8, Error> {
-        th.sys().lock(object)?;
-        Ok(object)
+    ) -> Result<(u8, bool), Error> {
+        Ok((object, th.sys().lock(object)?))
     }
 }
 
@@ -83,7 +82,7 @@ impl Locks for Alive {
         &self,
         th: &mut Thread<'_, '_, '_, S, R>,
         object: u8,
-    ) -> Result<u8, Error> {
+    ) -> Result<(u8, bool), Error> {
         let sys = th.sys();
         let noted = sys.kernel.section(|s| {
             // A replay may come to one that was deleted since.
@@ -107,7 +106,8 @@ impl Locks for Alive {
             th.record_with(|| sys.lock_made(self, noted))
         };
         let e = match code {
-            Ok(0) => return Ok(noted),
+            // Only a mutex of the system's description has data, for which this counts.
+            Ok(0) => return Ok((noted, false)),
             Ok(code) => Error::Aborted(code),
             Err(e) => e,
         };

@@ -139,8 +139,8 @@ impl<S: System, T: Persist> Guard<'_, '_, '_, S, T> {
     /// medium. **Errors**: none here. A step fails with
     /// [`Error::WrongPool`](crate::Error::WrongPool), and has not begun, if the thread does not
     /// hold the mutex: a replay has ended after the lock's last commit, and another thread has had
-    /// the mutex since. The same, if another guard of this mutex has the data, or was forgotten
-    /// with it.
+    /// the mutex since. The same for a guard of a mutex that the thread had locked already: the
+    /// outermost guard has the data.
     pub fn data(&mut self) -> impl for<'p> Arg<In<'p> = Root<'p, T::At<'p>, UnitOf<S>>> {
         let data = self.data.get_or_insert_with(|| Held::new(None));
         data.fetch(&self.sys, self.object);

@@ -11,7 +11,7 @@ use crate::system::{System, ThreadId};
 use core::convert::Infallible;
 use core::mem::MaybeUninit;
 use core::ops::Range;
-use nv_replay::nvmem::Persist;
+use nv_replay::nvmem::{Persist, planted};
 use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
 use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 
@@ -294,7 +294,8 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     }
 
     /// Locks a mutex; waits until no other thread has it. The guard unlocks it. A thread that has
-    /// it may lock it again, without waiting; it then has as many guards of it.
+    /// it may lock it again, without waiting; it then has as many guards of it. The first of them
+    /// has the data.
     ///
     /// **Power loss**: a thread that has committed anything under the lock has it again in the next
     /// boot, before any other thread gets it. If it had released it and another thread has
@@ -313,9 +314,13 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         &mut self,
         mutex: &Mutex<S, T, G>,
     ) -> Result<Guard<'k, 'm, 'c, S, T>, Error> {
-        let object = mutex.exists.lock(self, mutex.object())?;
+        let (object, again) = mutex.exists.lock(self, mutex.object())?;
         let sys = self.sys();
-        let data = mutex.data(self.cells);
+        // INVARIANT "The outermost guard has the data": which guard has them depends on the order
+        // of locks only, so a replay comes to the same result of each step.
+        // Noticed by: `found::the_outermost_guard_has_the_data`; planted `inner-guard-has-the-data`.
+        let inner = again && !planted!("nv-rtos/inner-guard-has-the-data");
+        let data = mutex.data(self.cells).filter(|_| !inner);
         Ok(Guard { sys, object, data })
     }
 }

@@ -24,7 +24,6 @@ use crate::runs::{programs, seed};
 use judge::Seen;
 use powerfail::{Explore, Mapped, Media, Summary, explore_with};
 use program::*;
-use std::ops::Range;
 
 macro_rules! machines {
     ($($name:ident = $model:ty, $seq:literal, $priority:expr, $lives:literal;)+) => {$(
@@ -128,30 +127,12 @@ fn run<M: Media>(e: Explore<M, Seen>, mode: Mode) -> Result<Summary, String> {
 
 /// So many programs, from the run's seed on. The machines take turns.
 fn campaigns(n: u32, mode: Mode, make: impl Fn(u64) -> Program) {
-    let seeds = seed()..seed() + u64::from(programs(n));
-    campaigns_of(seeds, |seed| seed % 3, mode, make);
+    campaigns_on(|seed| seed % 3, n, mode, make);
 }
 
-/// So many programs, from seed 0 on in each run: some later programs of these kinds fail, and it is
-/// not known yet whether the kernel is wrong or the judge.
-///
-/// | campaign | seed | what it says |
-/// |---|---|---|
-/// | `locks`, uncut | 13788798441914126618 | a step ends with `WrongPool` |
-/// | `aborted_threads`, uncut | 13788798441914126614 | the same |
-/// | `parked_threads`, cuts | 13788798441914126343 | every thread waits |
-fn from_seed_0(n: u64, mode: Mode, make: impl Fn(u64) -> Program) {
-    campaigns_of(0..n, |seed| seed % 3, mode, make);
-}
-
-/// The programs of these seeds.
-fn campaigns_of(
-    seeds: Range<u64>,
-    machine: impl Fn(u64) -> u64,
-    mode: Mode,
-    make: impl Fn(u64) -> Program,
-) {
-    for seed in seeds {
+/// So many programs, each on the machine that its seed names.
+fn campaigns_on(machine: impl Fn(u64) -> u64, n: u32, mode: Mode, make: impl Fn(u64) -> Program) {
+    for seed in seed()..seed() + u64::from(programs(n)) {
         let (program, machine) = (make(seed), machine(seed));
         if let Err(first) = campaign(machine, &program, mode) {
             eprintln!("seed {seed} fails; a shorter program is searched: {first}");
@@ -205,8 +186,8 @@ fn each_preemption() {
 
 #[test]
 fn locks() {
-    from_seed_0(30, Mode::Uncut, from_seed::locks);
-    from_seed_0(6, Mode::Cuts, from_seed::locks);
+    campaigns(30, Mode::Uncut, from_seed::locks);
+    campaigns(6, Mode::Cuts, from_seed::locks);
 }
 
 #[test]
@@ -223,8 +204,8 @@ fn handlers() {
 
 #[test]
 fn aborted_threads() {
-    from_seed_0(40, Mode::Uncut, from_seed::aborts);
-    from_seed_0(3, Mode::Cuts, from_seed::aborts);
+    campaigns(40, Mode::Uncut, from_seed::aborts);
+    campaigns(3, Mode::Cuts, from_seed::aborts);
 }
 
 #[test]
@@ -247,7 +228,7 @@ fn made_mutexes() {
 
 #[test]
 fn parked_threads() {
-    campaigns_of(0..6, |_| 3, Mode::Cuts, from_seed::works);
+    campaigns_on(|_| 3, 6, Mode::Cuts, from_seed::works);
 }
 
 #[test]

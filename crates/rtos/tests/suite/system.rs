@@ -2,7 +2,7 @@
 
 use crate::support::{Machine, Plain};
 use nv_rtos::nvmem::{LayoutMismatch, Model, Region};
-use nv_rtos::{Error, OpenError, Port, Thread, code};
+use nv_rtos::{Error, Guard, OpenError, Port, Thread, code};
 use powerfail::{Mapped, World, explore};
 use std::mem::MaybeUninit;
 
@@ -436,6 +436,56 @@ fn tickets_go_on_after_a_boot() {
     .run();
     println!("{s}");
     assert!(s.cuts > 1000, "{s}");
+}
+
+mod nested {
+    use super::*;
+    nv_rtos::system! {
+        pub(crate) Twice on Plain;
+        table { bytes: 96, outbox_bytes: 0, seq_bits: 12 }
+        objects {}
+        shared { SUM: u32 = 5; }
+        threads { locks(u32 = 0): 1; }
+    }
+
+    /// Whether the outer guard has used the data must not decide what the inner one gets: a replay
+    /// does not know it.
+    pub fn locks(th: &mut Thread<Twice, u32>) -> Result<(), Error> {
+        let mut outer = th.lock(&SUM)?;
+        let add = |th: &mut Thread<Twice, u32>, sum: &mut Guard<'_, '_, '_, Twice, u32>| {
+            let done = th.step(sum.data(), |sys, _, mut sum| {
+                let sum = sum.get_mut(sys)?;
+                *sum += 1;
+                Ok(*sum)
+            });
+            done.map_err(|e| e.error)
+        };
+        let mut inner = th.lock(&SUM)?;
+        assert_eq!(add(th, &mut inner), Err(Error::WrongPool));
+        drop(inner);
+        assert_eq!(add(th, &mut outer), Ok(6));
+        let mut inner = th.lock(&SUM)?;
+        assert_eq!(add(th, &mut inner), Err(Error::WrongPool));
+        Ok(())
+    }
+}
+
+/// A guard of a mutex that the thread had locked before is refused, whatever the outer one has
+/// done.
+#[test]
+fn the_outermost_guard_has_the_data() {
+    let life = |nv: Region<'_, Plain>, w: &World<'_, ()>| {
+        let (kernel, mut threads) = nested::Twice::open(nv).unwrap();
+        let (places, data) = nested::Twice::share(&mut threads).unwrap();
+        let machine = Machine::default();
+        w.threads(|t| {
+            machine.start(t, &kernel, |kit| {
+                nested::Twice::spawn(&kernel, places, &data, kit, nested::locks);
+            });
+        });
+        assert_eq!(kernel.ended(0), Some(Ok(())));
+    };
+    explore(Mapped::<Plain>::new(2048), life).depth(0).run();
 }
 
 mod forgets {

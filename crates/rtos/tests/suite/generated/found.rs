@@ -435,11 +435,9 @@ mod names {
     }
 }
 
-/// A spawned thread that only works, while nothing else does: after a cut the judge of the threads
-/// finds that nobody can go on. Whether the kernel or the judge is wrong is not known yet.
+/// A thread of a reserved place is parked: the host's machine waited for its end.
 #[test]
-#[ignore = "not understood yet"]
-fn a_spawned_thread_only_works() {
+fn a_parked_thread_in_a_reserved_place() {
     use super::program::{Act::*, Op::*};
     let threads = [
         (2, vec![Step(vec![Spawn(false)], false)]),

@@ -106,8 +106,9 @@ pub struct Judge<'w> {
     first: [u8; THREADS],
     waits: RefCell<[Waits; THREADS]>,
     parked: RefCell<[bool; THREADS]>,
-    /// Which threads have made progress in this boot.
+    /// Which threads may have made progress in this boot, and which have for certain.
     progress: RefCell<[bool; THREADS]>,
+    recorded: RefCell<[bool; THREADS]>,
     /// Which have passed a step without running it.
     replayed: RefCell<[bool; THREADS]>,
     live: RefCell<[bool; THREADS]>,
@@ -145,6 +146,7 @@ impl<'w> Judge<'w> {
             waits: RefCell::new([Waits::No; THREADS]),
             parked: Default::default(),
             progress: Default::default(),
+            recorded: Default::default(),
             replayed: Default::default(),
             live: RefCell::new([false; THREADS]),
             held: Default::default(),
@@ -344,6 +346,7 @@ impl<'w> Judge<'w> {
 
     /// It has made a record. A boot that was counted before does not count any more.
     fn progressed(&self, t: usize) {
+        self.recorded.borrow_mut()[t] = true;
         if self.w.with(|s| s.maybe[t]) {
             self.w.update(|s| s.maybe[t] = false);
         }
@@ -355,9 +358,9 @@ impl<'w> Judge<'w> {
         let fresh = !self.progress.borrow()[t];
         if from + ticks >= LONG {
             // Any thread may be ready meanwhile.
-            let progress = *self.progress.borrow();
+            let recorded = *self.recorded.borrow();
             self.w
-                .update(|s| (0..THREADS).for_each(|u| s.maybe[u] |= !progress[u]));
+                .update(|s| (0..THREADS).for_each(|u| s.maybe[u] |= !recorded[u]));
         }
         work();
         // The kernel looks after so many ticks, twice as many, and so on.

@@ -330,6 +330,9 @@ enum Held<'k, 'm, 'c> {
     #[expect(dead_code, reason = "it is dropped")]
     Plain(Guard<'k, 'm, 'c, Plan>),
     Data(Guard<'k, 'm, 'c, Plan, u32>),
+    /// The thread has an outer one, which has the data.
+    #[expect(dead_code, reason = "it is dropped")]
+    Inner(Guard<'k, 'm, 'c, Plan, u32>),
 }
 
 /// Locks a mutex; `None` if it was made and does not exist.
@@ -338,13 +341,18 @@ fn lock<'k, 'm, 'c>(
     me: usize,
     n: Number,
     act: usize,
+    inner: bool,
 ) -> Option<Held<'k, 'm, 'c>> {
+    let held = match inner {
+        true => Held::Inner,
+        false => Held::Data,
+    };
     let live = th.is_live();
     judge().locks_now(me, n);
     let locked = match n {
         0..3 => th.lock(&MUTEXES[usize::from(n)]).map(Held::Plain),
-        3 => th.lock(&BOARD0).map(Held::Data),
-        4 => th.lock(&BOARD1).map(Held::Data),
+        3 => th.lock(&BOARD0).map(held),
+        4 => th.lock(&BOARD1).map(held),
         n => th.lock(&MADE_MUTEXES.at(handle(n))).map(Held::Plain),
     };
     match locked {
@@ -382,7 +390,7 @@ fn add(
 
 fn thread(th: &mut Thread<'_, '_, '_, Plan, u32>, me: usize) -> Result<(), Error> {
     let (mut n, mut fails) = (0, false);
-    let mut guards = Vec::new();
+    let mut guards: Vec<(Number, Option<Held<'_, '_, '_>>)> = Vec::new();
     let program = judge().program;
     for (a, act) in program.threads[me].iter().enumerate() {
         let live = th.is_live();
@@ -413,7 +421,10 @@ fn thread(th: &mut Thread<'_, '_, '_, Plan, u32>, me: usize) -> Result<(), Error
                 n += *times as usize * steps.len();
                 judge().passed_all(me, n);
             }
-            Act::Lock(l) => guards.push((*l, lock(th, me, *l, a))),
+            Act::Lock(l) => {
+                let inner = guards.iter().any(|g| g.0 == *l);
+                guards.push((*l, lock(th, me, *l, a, inner)));
+            }
             Act::Unlock(at) => {
                 let at = usize::from(*at);
                 unlock(me, &mut guards, at);
@@ -500,7 +511,7 @@ fn turn(th: &mut Thread<'_, '_, '_, Plan, u32>, i: u32, key: Key) -> Result<(), 
     };
     let mut guards = Vec::new();
     if let Some(l) = l {
-        guards.push((*l, lock(th, t as usize, *l, a as usize)));
+        guards.push((*l, lock(th, t as usize, *l, a as usize, false)));
     }
     for part in 0..steps.len() as u32 {
         step(th, [t, a, n + i * steps.len() as u32 + part, part]);
