@@ -32,6 +32,9 @@ impl<D: Medium> Save for Mirror<'_, D> {
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error> {
         Mirror::committed(self, owner)
     }
+    fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error> {
+        Mirror::durable_if_due(self, owner)
+    }
     fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error> {
         Mirror::durable(self, owner)
     }

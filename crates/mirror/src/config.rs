@@ -13,7 +13,8 @@ pub enum Durability {
     /// anything outside.
     #[default]
     BeforeOutput,
-    /// Each commit is durable when `committed` returns.
+    /// Each commit is durable when `committed` returns. What an open has found is durable when
+    /// [`Mirror::durable_if_due`](crate::Mirror::durable_if_due) returns.
     EachCommit,
     /// Each `n`-th commit is saved; 0 counts as 1. A cut loses the commits since then, and
     /// `durable` must still come before any output.

@@ -278,7 +278,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
     }
 
     /// Saves if [`Config::durability`](crate::Config::durability) says so, after the commits that
-    /// were counted.
+    /// were counted. If each commit is saved, an open on flash has found one that is not: a cut may
+    /// take it back. Call this before the program sees what was found.
     ///
     /// **Power loss**, **Cost**, **Errors**: as for [`Mirror::durable`], or nothing is done.
     pub fn durable_if_due<T: AtRest>(
@@ -689,8 +690,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
 
     // INVARIANT "First a segment of its own": on flash no record follows one of an earlier boot,
     // and nothing is durable in a boot before its own segment. On flash `load` leaves the log
-    // without a tail.
-    // Noticed by: planted `appends-after-boot`.
+    // without a tail, and if each commit is saved, what it has found is one that is not.
+    // Noticed by: planted `appends-after-boot`, `found-counts-as-saved`.
 
     /// Brings the newest intact segment to RAM.
     fn load(&mut self) -> output!(Result<(), MirrorError<D::Error>>) {
@@ -706,6 +707,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     // On flash the last record may be unstable, so this boot begins a segment.
                     if !Self::FLASH || planted!("nv-mirror/appends-after-boot") {
                         self.log.continue_at(tail);
+                    } else if !planted!("nv-mirror/found-counts-as-saved") {
+                        self.unsaved = u32::from(self.every == 1);
                     }
                     return Ok(());
                 }

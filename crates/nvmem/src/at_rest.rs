@@ -69,6 +69,11 @@ pub trait Save {
     ///
     /// **Power loss**, **Errors**: as for [`Save::durable`]. A save that failed stays due.
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error>;
+    /// Called when the owner has been opened. Saves if a save is due: a cut may take back what an
+    /// open has found on flash.
+    ///
+    /// **Power loss**, **Errors**: as for [`Save::committed`].
+    fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), Self::Error>;
     /// Makes durable what the owner holds.
     ///
     /// **Power loss**: the last save or this one. **Errors**: those of the medium; what was durable
@@ -107,6 +112,9 @@ impl<S: Save> Save for &mut S {
     type Error = S::Error;
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         (**self).committed(owner)
+    }
+    fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        (**self).durable_if_due(owner)
     }
     fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         (**self).durable(owner)
@@ -199,6 +207,10 @@ impl<S: Save> Save for Beside<S> {
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         let (saver, mut owner) = self.split(owner);
         saver.committed(&mut owner)
+    }
+    fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        let (saver, mut owner) = self.split(owner);
+        saver.durable_if_due(&mut owner)
     }
     fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         let (saver, mut owner) = self.split(owner);
@@ -332,6 +344,9 @@ impl<S: Save> Save for &SharedSaver<S> {
     // No save runs code of a program, so the saver is not borrowed when a save begins.
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         self.saver.borrow_mut().committed(owner)
+    }
+    fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.saver.borrow_mut().durable_if_due(owner)
     }
     fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         self.saver.borrow_mut().durable(owner)

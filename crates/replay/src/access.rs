@@ -62,6 +62,11 @@ where
     fn committed(&mut self) -> Result<(), crate::Error> {
         Ok(())
     }
+    /// It has been opened.
+    #[doc(hidden)]
+    fn durable_if_due(&mut self) -> Result<(), crate::Error> {
+        Ok(())
+    }
     /// Something is about to be seen outside.
     #[doc(hidden)]
     fn durable(&mut self) -> Result<(), crate::Error> {

@@ -227,6 +227,10 @@ where
         let (saver, mut owner, failure) = self.0.split();
         failed(saver.committed(&mut owner), failure)
     }
+    fn durable_if_due(&mut self) -> Result<(), Error> {
+        let (saver, mut owner, failure) = self.0.split();
+        failed(saver.durable_if_due(&mut owner), failure)
+    }
     fn durable(&mut self) -> Result<(), Error> {
         let (saver, mut owner, failure) = self.0.split();
         failed(saver.durable(&mut owner), failure)

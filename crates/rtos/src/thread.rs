@@ -11,8 +11,8 @@ use crate::system::{System, ThreadId};
 use core::convert::Infallible;
 use core::mem::MaybeUninit;
 use core::ops::Range;
-use nv_replay::nvmem::{Persist, planted};
 use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
+use nv_replay::nvmem::{Persist, planted};
 use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 
 /// A thread, as its body sees it: steps, and what is done between them.

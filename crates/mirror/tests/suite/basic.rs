@@ -220,6 +220,30 @@ fn the_policy_says_when_a_commit_is_saved() {
     assert_eq!(saved(Durability::Every(0), 3), 3);
 }
 
+/// A cut may take back what an open finds on flash: a program that saves each commit saves it.
+#[test]
+fn what_an_open_finds_is_due_on_flash() {
+    let config = Config {
+        durability: Durability::EachCommit,
+        ..THREE
+    };
+    let mut nv = Nor::new();
+    let due = |mirror: &mut Mirror<'_, &mut Nor>, pool: &mut Values<'_>| {
+        let before = mirror.room();
+        mirror.durable_if_due(pool).unwrap();
+        mirror.room() != before
+    };
+    boot(&mut nv, &config, |mirror, pool| {
+        assert!(!due(mirror, pool), "a blank range");
+        set(pool, 0, 1);
+        mirror.committed(pool).unwrap();
+    });
+    boot(&mut nv, &config, |mirror, pool| {
+        assert!(due(mirror, pool), "found");
+        assert!(!due(mirror, pool), "saved");
+    });
+}
+
 /// What a save that failed should have saved is due at the next commit.
 #[test]
 fn after_a_failed_save_the_next_commit_is_saved() {

@@ -14,7 +14,7 @@ mod judge;
 mod program;
 mod task;
 
-use crate::faulty::{Control, Fault, Faulty, finish};
+use crate::faulty::{Control, Fault, Faulty, Part, finish};
 use crate::mirrored::media::{HalfPages, config};
 use crate::runs::{programs, seed};
 use blocking::Rt;
@@ -25,8 +25,8 @@ use nv_replay::nvmem::device::Medium;
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Width};
 use nv_replay::{Config, Error, OpenError, Options, Replay};
-use powerfail::{Mapped, Mram16, Simulated, SpiFram, World, random};
-use program::{Opening, Script, scripts};
+use powerfail::{Mapped, Mram16, Simulated, SpiFram, World, explore_with, random};
+use program::{Op, Opening, Script, scripts};
 use std::mem::MaybeUninit;
 
 /// The room of a region. No script needs more.
@@ -206,8 +206,36 @@ campaigns! {
     before_output_on_mram: mram(), 12 programs, |nv, w, s| mirrored(nv, w, s, BeforeOutput);
     every_third_commit_on_fram: fram(), 3 programs, |nv, w, s| mirrored(nv, w, s, Every(3));
     before_output_on_flash: flash(), 12 programs, |nv, w, s| mirrored(nv, w, s, BeforeOutput);
+    each_commit_on_flash: flash(), 12 programs, |nv, w, s| mirrored(nv, w, s, EachCommit);
     tasks_each_commit_on_mram: mram(), 12 programs, |nv, w, s| task(nv, w, s, EachCommit);
     tasks_each_commit_on_flash: flash(), 12 programs, |nv, w, s| task(nv, w, s, EachCommit);
     tasks_before_output_on_fram: fram(), 3 programs, |nv, w, s| task(nv, w, s, BeforeOutput);
     tasks_before_output_on_mram: mram(), 12 programs, |nv, w, s| task(nv, w, s, BeforeOutput);
+}
+
+/// A save of an input and its step is cut. The next boot finds both, but a cut or an error takes
+/// them back: on flash they must be saved again before the next input is read.
+#[test]
+fn what_an_open_finds_is_saved_before_it_is_seen() {
+    let none = Opening {
+        calls: 0,
+        fault: Fault::None,
+    };
+    let fails = Opening {
+        calls: 0,
+        fault: Fault::Change(1, Part::Nothing),
+    };
+    let script = Script {
+        bits: 3,
+        ops: vec![Op::Loop(2, vec![Op::Input])],
+        openings: vec![none, fails],
+    };
+    type W<'a, 'r> = &'a World<'r, Outside>;
+    let waits = explore_with(script.clone(), flash(), |nv, w: W, s| {
+        task(nv, w, s, EachCommit)
+    });
+    let calls = explore_with(script, flash(), |nv, w: W, s| {
+        mirrored(nv, w, s, EachCommit)
+    });
+    println!("{}; {}", waits.run(), calls.run());
 }

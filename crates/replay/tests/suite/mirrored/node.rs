@@ -294,6 +294,9 @@ impl<S: Save> Save for Blind<S> {
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         self.0.committed(owner)
     }
+    fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.0.durable_if_due(owner)
+    }
     fn durable<T: AtRest>(&mut self, _: &mut T) -> Result<(), S::Error> {
         Ok(())
     }

@@ -88,6 +88,9 @@ impl<S: Save> Save for Saver<'_, S> {
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         self.mirror.lock(self.wait).committed(owner)
     }
+    fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.mirror.lock(self.wait).durable_if_due(owner)
+    }
     fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         self.mirror.lock(self.wait).durable(owner)
     }

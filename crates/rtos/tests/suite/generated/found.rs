@@ -445,3 +445,11 @@ fn a_parked_thread_in_a_reserved_place() {
     ];
     super::again(3, super::Mode::Cuts, threads);
 }
+
+/// The judge of a boot was preempted while it noted an unlock.
+#[test]
+fn a_slice_ends_at_an_unlock() {
+    use super::program::Act::*;
+    let acts = vec![Lock(2), Step(vec![], false)];
+    super::again(2, super::Mode::Preempt, [(0, acts)]);
+}

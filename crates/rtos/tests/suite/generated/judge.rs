@@ -588,8 +588,9 @@ impl<'w> Judge<'w> {
         if self.held.borrow()[t].iter().any(|h| h.0 == lock) {
             return;
         }
-        let h = &mut self.holder.borrow_mut()[lock_index(lock)];
-        *h = h.filter(|h| *h != t);
+        let at = lock_index(lock);
+        let holder = self.holder.borrow()[at];
+        self.holder.borrow_mut()[at] = holder.filter(|h| *h != t);
         let mut entered = false;
         self.each_state(|m| entered |= m.mutex(lock).leave(t, act));
         if entered {
