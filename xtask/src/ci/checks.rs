@@ -138,6 +138,8 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         // The kit's own tests are about campaigns of a given depth.
         let kit = ran(test(&["-p", "powerfail"]))?;
         let mut c = test(&["--workspace", "--exclude", "powerfail"]);
+        // With this feature the suites have all media.
+        c.args(["--features", &ctx.project.sabotage()]);
         c.env("POWERFAIL_DEPTH", "3").env("POWERFAIL_SAMPLE", "all");
         if let Some(shard) = ctx.shard {
             c.env("POWERFAIL_SHARD", shard.to_string());

@@ -1,8 +1,8 @@
 //! How many generated programs a run makes, and from which seed. The suites of several crates have
 //! this as a module.
 //!
-//! The seed is 0, or that of `GENERATED_SEED`. With `POWERFAIL_SAMPLE=all`, as in long runs, each
-//! campaign makes a hundred times as many programs. `GENERATED_PROGRAMS=k` makes `k` times as many.
+//! The seed is 0, or that of `GENERATED_SEED`. `GENERATED_PROGRAMS=k` makes `k` times as many
+//! programs, as the step `generated` of `cargo xtask ci` does.
 #![allow(dead_code)] // no suite needs all of it
 
 /// The seed of the run's programs.
@@ -12,8 +12,7 @@ pub fn seed() -> u64 {
 
 /// How many programs a campaign makes that makes `n` in the tests of a commit.
 pub fn programs(n: u32) -> u32 {
-    let all = std::env::var("POWERFAIL_SAMPLE").is_ok_and(|s| s == "all");
-    n * number("GENERATED_PROGRAMS").unwrap_or(if all { 100 } else { 1 }) as u32
+    n * number("GENERATED_PROGRAMS").unwrap_or(1) as u32
 }
 
 fn number(name: &str) -> Option<u64> {

@@ -25,36 +25,49 @@ macro_rules! run {
     };
 }
 
-/// A program on several media: each a module with its system.
-macro_rules! programs {
-    ($($name:ident, $file:literal: [$($medium:ident = $model:ty, $seq:literal);+])+) => {$(
-        mod $name {$(
-            pub mod $medium {
-                #![allow(dead_code, unused_imports)]
-                use crate::support::*;
-                use nv_rtos::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
-                use nv_rtos::pmem_tx::PBox;
-                use nv_rtos::{Error, Thread, Until, code, now};
-                use nv_rtos::{wait_notification, wait_notification_timeout};
-                use powerfail::World;
-                use std::cell::Cell;
-                use std::mem::MaybeUninit;
-                pub type Fram = On<$model>;
-                const SEQ: u8 = $seq;
-                const MESSAGES: u32 = 2;
-                const ROUNDS: u32 = 2;
-                include!($file);
+/// A program on one medium: a module with its system.
+macro_rules! program {
+    ($file:literal, $medium:ident, $model:ty, $seq:literal) => {
+        pub mod $medium {
+            #![allow(dead_code, unused_imports)]
+            use crate::support::*;
+            use nv_rtos::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
+            use nv_rtos::pmem_tx::PBox;
+            use nv_rtos::{Error, Thread, Until, code, now};
+            use nv_rtos::{wait_notification, wait_notification_timeout};
+            use powerfail::World;
+            use std::cell::Cell;
+            use std::mem::MaybeUninit;
+            pub type Fram = On<$model>;
+            const SEQ: u8 = $seq;
+            const MESSAGES: u32 = 2;
+            const ROUNDS: u32 = 2;
+            include!($file);
 
-                /// A formatted region.
-                pub fn image() -> Vec<u8> {
-                    let mut words = vec![MaybeUninit::new(0u64); crate::crash::BYTES / 8];
-                    assert!(Plan::open(Region::new(&mut words)).is_ok());
-                    // SAFETY: initialised above; padding of roots is zero.
-                    let words = words.iter().map(|w| unsafe { w.assume_init() });
-                    words.flat_map(u64::to_ne_bytes).collect()
-                }
+            /// A formatted region.
+            pub fn image() -> Vec<u8> {
+                let mut words = vec![MaybeUninit::new(0u64); crate::crash::BYTES / 8];
+                assert!(Plan::open(Region::new(&mut words)).is_ok());
+                // SAFETY: initialised above; padding of roots is zero.
+                let words = words.iter().map(|w| unsafe { w.assume_init() });
+                words.flat_map(u64::to_ne_bytes).collect()
             }
-        )+}
+        }
+    };
+}
+
+/// A program on several media. Each is a copy of the kernel, which takes long to build: those after
+/// the first one are left out of `cargo test -p nv-rtos`, and are in `cargo xtask test`, which has
+/// the feature `sabotage`.
+macro_rules! programs {
+    ($($name:ident, $file:literal:
+       [$medium:ident = $model:ty, $seq:literal
+        $(; $more:ident = $of:ty, $numbers:literal)+])+) => {$(
+        mod $name {
+            program!($file, $medium, $model, $seq);
+            $(#[cfg(feature = "sabotage")]
+            program!($file, $more, $of, $numbers);)+
+        }
     )+};
 }
 
@@ -132,7 +145,15 @@ const BYTES: usize = 3072;
 /// Runs a program under cuts, and under each preemption. `one_in` says of which share of the last
 /// cut's states a run takes its sample.
 macro_rules! campaign {
-    ($program:ident :: $medium:ident, $depth:expr $(, $preemptions:literal)? $(; one_in $n:literal)?) => {
+    ($program:ident :: in_order_32, $($how:tt)+) => {
+        campaign!(@ $program, in_order_32, $($how)+)
+    };
+    ($program:ident :: $medium:ident, $($how:tt)+) => {
+        #[cfg(feature = "sabotage")]
+        campaign!(@ $program, $medium, $($how)+)
+    };
+    (@ $program:ident, $medium:ident, $depth:expr
+       $(, $preemptions:literal)? $(; one_in $n:literal)?) => {
         told(
             concat!(stringify!($program), "::", stringify!($medium)),
             explore(
@@ -368,7 +389,14 @@ fn few() -> u32 {
 
 /// Cuts a program until no cut leads to a new state, and preempts each of its lives.
 macro_rules! closure {
-    ($program:ident :: $medium:ident, $preemptions:expr) => {{
+    ($program:ident :: in_order_32, $preemptions:expr) => {
+        closure!(@ $program, in_order_32, $preemptions)
+    };
+    ($program:ident :: $medium:ident, $preemptions:expr) => {
+        #[cfg(feature = "sabotage")]
+        closure!(@ $program, $medium, $preemptions)
+    };
+    (@ $program:ident, $medium:ident, $preemptions:expr) => {{
         let name = concat!(stringify!($program), "::", stringify!($medium));
         let s = explore(
             powerfail::Mapped::<$program::$medium::Fram>::new(BYTES),
