@@ -166,7 +166,7 @@ const STEPS: &[Def] = &[
     step("sabotage", When::Part(5), sabotage::check,
         "planted bugs, each of which a suite must notice")
         .of(sabotage::items),
-    step("generated", When::All, generated::check,
+    step("generated", When::Part(6), generated::check,
         "generated programs, judged by models")
         .of(generated::items),
     step("rustdoc", When::Turn(1), checks::rustdoc,

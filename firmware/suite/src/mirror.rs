@@ -230,6 +230,9 @@ impl<S: Save> Save for Saver<S> {
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         self.mirror.committed(owner)
     }
+    fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        self.mirror.durable_if_due(owner)
+    }
     fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         self.saved = self.bug != UNSAVED || !self.saved;
         if self.saved {

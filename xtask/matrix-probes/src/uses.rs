@@ -202,6 +202,9 @@ impl<S: Save> Save for Locked<'_, S> {
     fn committed<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         critical_section::with(|cs| self.0.borrow(cs).borrow_mut().committed(owner))
     }
+    fn durable_if_due<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
+        critical_section::with(|cs| self.0.borrow(cs).borrow_mut().durable_if_due(owner))
+    }
     fn durable<T: AtRest>(&mut self, owner: &mut T) -> Result<(), S::Error> {
         critical_section::with(|cs| self.0.borrow(cs).borrow_mut().durable(owner))
     }

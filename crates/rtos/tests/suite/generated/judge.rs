@@ -127,6 +127,9 @@ fn lock_index(lock: Number) -> usize {
 }
 
 fn at_rest(all: &[Model]) -> Vec<Model> {
+    if let [only] = all {
+        return vec![only.at_rest()];
+    }
     let mut known = HashSet::new();
     let rest = all.iter().map(Model::at_rest);
     rest.filter(|m| known.insert(hash_of(m))).collect()
@@ -215,13 +218,16 @@ impl<'w> Judge<'w> {
     /// Adds the states in which calls that have not returned have taken effect, failed steps are
     /// undone, and the place of a spawned thread is free.
     fn expand(&self, all: &mut Vec<Model>) {
-        let mut known: HashSet<u64> = all.iter().map(hash_of).collect();
+        // Most often nothing has happened, and no hash is needed.
+        let mut known: Option<HashSet<u64>> = None;
         let mut i = 0;
         while i < all.len() {
             for t in 0..THREADS {
-                if let Some(m) = self.goes_on(&all[i], t)
-                    && known.insert(hash_of(&m))
-                {
+                let Some(m) = self.goes_on(&all[i], t) else {
+                    continue;
+                };
+                let known = known.get_or_insert_with(|| all.iter().map(hash_of).collect());
+                if known.insert(hash_of(&m)) {
                     all.push(m);
                 }
             }
