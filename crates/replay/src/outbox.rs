@@ -423,8 +423,8 @@ impl<'m, M: Model> Table<'m, M> {
     }
 
     /// Saves what an open has found, if that is due. Sends the messages that it finds pending, as
-    /// [`Table::drain`] does, when they are durable. Drops them if the environment has no outlet. Returns the action that offers again
-    /// those that wait.
+    /// [`Table::drain`] does, when they are durable. Drops them if the environment has no outlet.
+    /// Returns the action that offers again those that wait.
     ///
     /// **Errors**: the outbox is damaged; a save has failed.
     #[inline(always)]

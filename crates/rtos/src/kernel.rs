@@ -1327,7 +1327,8 @@ impl<'m, S: System> Sys<'_, 'm, S> {
         done.map_err(|_| Error::Aborted(code::DAMAGED))
     }
 
-    /// Locks a mutex; or, in a replay, notes that it was. Returns whether the thread had it already.
+    /// Locks a mutex; or, in a replay, notes that it was. Returns whether the thread had it
+    /// already.
     pub(crate) fn lock(&self, object: u8) -> Result<bool, Error> {
         let me = self.me();
         let (again, done) = self.kernel.section(|s| {

@@ -318,7 +318,8 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         let sys = self.sys();
         // INVARIANT "The outermost guard has the data": which guard has them depends on the order
         // of locks only, so a replay comes to the same result of each step.
-        // Noticed by: `found::the_outermost_guard_has_the_data`; planted `inner-guard-has-the-data`.
+        // Noticed by: `the_outermost_guard_has_the_data` in tests/suite/system.rs; planted
+        // `inner-guard-has-the-data`.
         let inner = again && !planted!("nv-rtos/inner-guard-has-the-data");
         let data = mutex.data(self.cells).filter(|_| !inner);
         Ok(Guard { sys, object, data })

@@ -82,9 +82,9 @@ pub fn steps(ops: &[Op]) -> u32 {
 pub struct Outside {
     /// So many steps must never run again.
     pub seen: u32,
-    /// What the sensor has shown before the step of this number. More than one value, if the program
-    /// came here again: a record that a cut left unstable may read old first, and new after a save
-    /// that failed.
+    /// What the sensor has shown before the step of this number. More than one value, if the
+    /// program came here again: a record that a cut left unstable may read old first, and new after
+    /// a save that failed.
     inputs: BTreeMap<u32, Vec<u32>>,
     /// The sum of the inputs before so many steps, once that must not change.
     sums: BTreeMap<u32, u32>,
