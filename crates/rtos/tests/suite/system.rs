@@ -470,8 +470,8 @@ mod nested {
     }
 }
 
-/// A guard of a mutex that the thread had locked before is refused, whatever the outer one has
-/// done.
+/// A thread that locks a mutex twice has two guards. The inner one gets no data, whether or not the
+/// outer one has used them.
 #[test]
 fn the_outermost_guard_has_the_data() {
     let life = |nv: Region<'_, Plain>, w: &World<'_, ()>| {
