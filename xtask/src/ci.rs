@@ -171,6 +171,8 @@ const STEPS: &[Def] = &[
         .of(generated::items),
     step("rustdoc", When::Turn(1), checks::rustdoc,
         "pages of the published crates: links, and errors of functions"),
+    step("media", When::Turn(1), checks::media,
+        "programs of the suites on the media that `cargo xtask test` leaves out"),
     step("features", When::Turn(2), checks::features,
         "clippy with each feature alone"),
     step("demo", When::Turn(4), |ctx, s| demo::check(&ctx.project, s),

@@ -141,10 +141,19 @@ impl Project {
         self.packages.iter().filter(|p| p.published)
     }
 
-    /// `package/sabotage` for each package that has this feature, for `--features`.
+    /// `package/sabotage` for each package that plants bugs, for `--features`.
     pub fn sabotage(&self) -> String {
-        let planting = self.packages.iter().filter(|p| p.has("sabotage"));
-        let all: Vec<_> = planting.map(|p| format!("{}/sabotage", p.name)).collect();
+        self.with("sabotage")
+    }
+
+    /// `package/media` for each package whose suite leaves out media without it, for `--features`.
+    pub fn media(&self) -> String {
+        self.with("media")
+    }
+
+    fn with(&self, feature: &str) -> String {
+        let having = self.packages.iter().filter(|p| p.has(feature));
+        let all: Vec<_> = having.map(|p| format!("{}/{feature}", p.name)).collect();
         all.join(",")
     }
 

@@ -138,8 +138,7 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         // The kit's own tests are about campaigns of a given depth.
         let kit = ran(test(&["-p", "powerfail"]))?;
         let mut c = test(&["--workspace", "--exclude", "powerfail"]);
-        // With this feature the suites have all media.
-        c.args(["--features", &ctx.project.sabotage()]);
+        c.args(["--features", &ctx.project.media()]);
         c.env("POWERFAIL_DEPTH", "3").env("POWERFAIL_SAMPLE", "all");
         if let Some(shard) = ctx.shard {
             c.env("POWERFAIL_SHARD", shard.to_string());
@@ -154,6 +153,19 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         bail!("no test of {module} ran: its feature is off");
     }
     let n = kit + passed(&crates);
+    ensure!(n > 0, "no test ran");
+    Ok(format!("{n} tests").into())
+}
+
+/// The programs of a suite on the media that `cargo xtask test` leaves out, with samples of their
+/// campaigns.
+pub fn media(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    let mut c = at_root(ctx, cargo(), &["test", "--no-fail-fast", "--test", "suite"]);
+    let having = ctx.project.packages.iter().filter(|p| p.has("media"));
+    c.args(having.flat_map(|p| ["-p", &p.name]));
+    c.args(["--features", &ctx.project.media()]);
+    seeded(&mut c, ctx.seed("media"));
+    let n = passed(&s.run(c)?);
     ensure!(n > 0, "no test ran");
     Ok(format!("{n} tests").into())
 }
@@ -232,7 +244,7 @@ pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<Outcome> {
 }
 
 /// Features that are for tests on a host.
-const ON_A_HOST: [&str; 3] = ["host", "instrument", "sabotage"];
+const ON_A_HOST: [&str; 4] = ["host", "instrument", "media", "sabotage"];
 
 pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let missing: Vec<_> = BARE.iter().filter(|t| !has_target("", t)).collect();

@@ -165,7 +165,7 @@ pub fn choices(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     c.arg("--target-dir")
         .arg(ctx.project.target.join("choices"));
     // `sabotage` adds the same macro in each crate; `default` is the name of a set that is tried.
-    c.args(["--exclude-features", "sabotage,default"]);
+    c.args(["--exclude-features", "sabotage,media,default"]);
     select(
         &mut c,
         ctx.project.published().filter(|p| !p.features.is_empty()),

@@ -19,7 +19,7 @@ fn depth(buffered: bool, program: &str) -> u32 {
 }
 
 macro_rules! every {
-    ($($name:ident: $program:ident, $check:ident, $world:expr;)*) => {$(
+    ($($name:ident on $first:ident: $program:ident, $check:ident, $world:expr;)*) => {$(
         mod $name {
             use super::*;
             fn run<M: Model>()
@@ -36,22 +36,22 @@ macro_rules! every {
                 println!("{}: {s}", M::NAME);
                 assert!(s.partial || s.boots > 20);
             }
-            on_each_medium!(run);
+            on_each_medium!(run: $first);
         }
     )*};
 }
 every! {
-    results: steps, steps_done, WorldState::default();
-    pinned_inputs: inputs, inputs_done, WorldState::default();
-    objects: handles, handles_done, WorldState::default();
-    nested_loops: loops, loops_done, WorldState::default();
-    objects_in_loops: loop_handles, loop_handles_done, WorldState::default();
-    outputs: sends, sends_done, WorldState::default();
-    loops_of_one_step: step_loops, step_loops_done, WorldState::default();
-    turns_that_send: turns_send, turns_sent, WorldState::default();
-    turns_withdrawn: turns_send, turns_sent, WorldState { reads: 1, ..WorldState::default() };
-    iterations_withdrawn: iterations, iterations_done, WorldState { reads: 1, ..WorldState::default() };
-    records_withdrawn: records, iterations_done, WorldState { reads: 1, ..WorldState::default() };
+    results on in_order_32: steps, steps_done, WorldState::default();
+    pinned_inputs on buffered_32: inputs, inputs_done, WorldState::default();
+    objects on buffered_32: handles, handles_done, WorldState::default();
+    nested_loops on buffered_32: loops, loops_done, WorldState::default();
+    objects_in_loops on in_order_32: loop_handles, loop_handles_done, WorldState::default();
+    outputs on buffered_32: sends, sends_done, WorldState::default();
+    loops_of_one_step on buffered_32: step_loops, step_loops_done, WorldState::default();
+    turns_that_send on buffered_32: turns_send, turns_sent, WorldState::default();
+    turns_withdrawn on in_order_32: turns_send, turns_sent, WorldState { reads: 1, ..WorldState::default() };
+    iterations_withdrawn on in_order_32: iterations, iterations_done, WorldState { reads: 1, ..WorldState::default() };
+    records_withdrawn on in_order_32: records, iterations_done, WorldState { reads: 1, ..WorldState::default() };
     // The first execution sends, the one after a cut does not.
-    outputs_withdrawn: sends, sends_done, WorldState { reads: 1, ..WorldState::default() };
+    outputs_withdrawn on buffered_32: sends, sends_done, WorldState { reads: 1, ..WorldState::default() };
 }

@@ -132,4 +132,4 @@ where
     assert!(s.partial || s.boots > 100, "{s}");
 }
 
-on_each_medium!(run);
+on_each_medium!(run: buffered_32);

@@ -172,4 +172,4 @@ where
     assert!(s.partial || s.boots > 100, "{s}");
 }
 
-on_each_medium!(run);
+on_each_medium!(run: in_order_32);

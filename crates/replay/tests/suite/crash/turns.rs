@@ -102,7 +102,7 @@ where
     assert!(s.partial || s.boots > 20, "{s}");
 }
 
-on_each_medium!(run);
+on_each_medium!(run: in_order_32);
 
 /// A loop of one step is no other call, whatever else is equal, and no other call is one.
 #[test]
