@@ -2,9 +2,15 @@
 //! mapped medium.
 
 macro_rules! medium {
-    (in_order_32) => { nv_replay::nvmem::InOrder32 };
-    (in_order_16) => { nv_replay::nvmem::InOrder16 };
-    (buffered_32) => { nv_replay::nvmem::Buffered32 };
+    (in_order_32) => {
+        nv_replay::nvmem::InOrder32
+    };
+    (in_order_16) => {
+        nv_replay::nvmem::InOrder16
+    };
+    (buffered_32) => {
+        nv_replay::nvmem::Buffered32
+    };
 }
 
 /// Tests that run a function on each medium. Each is a copy of the runtime, which takes long to

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  from_seed.rs   makes a program from a seed:      thread 0: lock, step { give; send }, ...
+//!  stories.rs     the same for short programs about one thing each
 //!  program.rs     programs as data
 //!  boot.rs        the judge and the handlers of the boot that runs
 //!  machine.rs     a system at its limits, and threads that do what a program says
@@ -19,6 +20,7 @@ mod from_seed;
 mod judge;
 mod program;
 mod shrink;
+mod stories;
 
 use crate::runs::{programs, seed};
 use judge::Seen;
@@ -66,15 +68,13 @@ macro_rules! machines {
     )+};
 }
 
-// Each takes long to build: `cargo test -p nv-rtos` has one, `cargo xtask test` all.
+// Each takes long to build.
 machines! {
     mixed = nv_rtos::nvmem::InOrder32, 4, [2, 1, 3, 2, 252, 1, 0, 4], 0;
-    #[cfg(feature = "sabotage")]
-    equal = nv_rtos::nvmem::InOrder32, 3, [1, 1, 1, 1, 1, 1, 0, 1], 0;
-    #[cfg(feature = "sabotage")]
     halves = Buffered16, 3, [1, 2, 2, 3, 4, 1, 0, 1], 0;
-    #[cfg(feature = "sabotage")]
     parking = nv_rtos::nvmem::InOrder32, 4, [1, 2, 2, 3, 4, 1, 0, 1], 1;
+    #[cfg(feature = "media")]
+    equal = nv_rtos::nvmem::InOrder32, 3, [1, 1, 1, 1, 1, 1, 0, 1], 0;
 }
 
 const BYTES: usize = 16 * 1024;
@@ -112,11 +112,9 @@ fn campaign(machine: u64, program: &Program, mode: Mode) -> Result<Summary, Stri
         }};
     }
     match machine {
-        #[cfg(feature = "sabotage")]
+        #[cfg(feature = "media")]
         0 => on!(equal),
-        #[cfg(feature = "sabotage")]
         2 => on!(halves),
-        #[cfg(feature = "sabotage")]
         3 => on!(parking),
         _ => on!(mixed),
     }
@@ -236,10 +234,6 @@ fn made_mutexes() {
 }
 
 #[test]
-#[cfg_attr(
-    not(feature = "sabotage"),
-    ignore = "its system is in cargo xtask test"
-)]
 fn parked_threads() {
     campaigns_on(|_| 3, 6, Mode::Cuts, from_seed::works);
 }
@@ -249,4 +243,47 @@ fn laps_of_tickets() {
     campaigns(2, Mode::Some, |seed| {
         from_seed::laps(60 + 10 * (seed % 8) as u32)
     });
+}
+
+/// Short programs, each cut on the machine with a write buffer or on another one.
+fn stories(n: u32, make: impl Fn(u64) -> Program) {
+    campaigns_on(|seed| 1 + seed / 2 % 2, n, Mode::Cuts, make);
+}
+
+#[test]
+fn stories_of_locks() {
+    stories(24, stories::contended);
+}
+
+#[test]
+fn stories_of_made_mutexes() {
+    stories(8, stories::latches);
+}
+
+#[test]
+fn stories_of_made_objects() {
+    stories(16, stories::deletes);
+}
+
+#[test]
+fn stories_of_daemons() {
+    stories(24, stories::daemons);
+}
+
+#[test]
+fn stories_of_workers() {
+    stories(8, stories::workers);
+}
+
+#[test]
+fn stories_of_messages() {
+    stories(8, stories::messages);
+    // What a boot sends, and the next one receives.
+    campaigns(6, Mode::Twice, stories::messages);
+}
+
+#[test]
+fn stories_of_records() {
+    // That with the fewest numbers.
+    campaigns_on(|_| 2, 6, Mode::Cuts, stories::records);
 }

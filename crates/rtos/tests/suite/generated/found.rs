@@ -437,10 +437,6 @@ mod names {
 
 /// A thread of a reserved place is parked: the host's machine waited for its end.
 #[test]
-#[cfg_attr(
-    not(feature = "sabotage"),
-    ignore = "its system is in cargo xtask test"
-)]
 fn a_parked_thread_in_a_reserved_place() {
     use super::program::{Act::*, Op::*};
     let threads = [

@@ -63,8 +63,10 @@ pub struct Seen {
     /// certain: in a system that parks a thread after one such boot.
     maybe: [bool; THREADS],
     surely: [bool; THREADS],
-    /// What threads have found of the energy, each with its act.
-    energy: Vec<(usize, usize, u32)>,
+    /// How many steps a thread had done, at most, when a boot was counted against it.
+    had_done: [usize; THREADS],
+    /// What threads have found that is a record, each with its act.
+    found: Vec<(usize, usize, u32)>,
 }
 
 impl Default for Seen {
@@ -80,7 +82,8 @@ impl Default for Seen {
             boots: 0,
             maybe: [false; THREADS],
             surely: [false; THREADS],
-            energy: Vec::new(),
+            had_done: [0; THREADS],
+            found: Vec::new(),
         }
     }
 }
@@ -330,6 +333,12 @@ impl<'w> Judge<'w> {
         self.filter(format_args!("the place is parked: {is}"), |m| {
             !is || m.threads[WORKER].argument.is_some()
         });
+        // A step that was done since is progress.
+        let had_done = self.w.with(|s| s.had_done);
+        self.filter(
+            format_args!("threads that have done nothing are parked"),
+            |m| (0..WORKER).all(|t| !parked(t) || m.threads[t].results.len() <= had_done[t]),
+        );
     }
 
     /// A parked thread is to run again. Whether it was parked.
@@ -365,8 +374,17 @@ impl<'w> Judge<'w> {
         if from + ticks >= LONG {
             // Any thread may be ready meanwhile.
             let recorded = *self.recorded.borrow();
-            self.w
-                .update(|s| (0..THREADS).for_each(|u| s.maybe[u] |= !recorded[u]));
+            let done = |u: usize| {
+                let states = self.states.borrow();
+                let done = states.iter().map(|m| m.threads[u].results.len());
+                done.max().unwrap_or(0)
+            };
+            let done: [usize; THREADS] = std::array::from_fn(done);
+            self.w.update(|s| {
+                for u in (0..THREADS).filter(|u| !recorded[*u]) {
+                    (s.maybe[u], s.had_done[u]) = (true, done[u]);
+                }
+            });
         }
         work();
         // The kernel looks after so many ticks, twice as many, and so on.
@@ -656,15 +674,24 @@ impl<'w> Judge<'w> {
         });
     }
 
-    /// A thread has asked for the energy that is left. Each boot gets the same.
-    pub fn finds_energy(&self, t: usize, act: usize, found: u32, live: bool) {
-        let known = self
-            .w
-            .with(|s| s.energy.iter().find(|e| (e.0, e.1) == (t, act)).copied());
-        match known {
-            Some(known) => assert!(live || known.2 == found, "{t} has found {known:?}"),
-            None => self.publish(|s| s.energy.push((t, act, found))),
+    /// A thread has found the energy that is left, or whether a mutex exists. A replay finds the
+    /// same.
+    pub fn finds_again(&self, t: usize, act: usize, found: u32, live: bool) {
+        let its = |f: &&mut (usize, usize, u32)| (f.0, f.1) == (t, act);
+        if live {
+            return self.publish(|s| match s.found.iter_mut().find(its) {
+                Some(known) => known.2 = found,
+                None => s.found.push((t, act, found)),
+            });
         }
+        let known = self.w.with(|s| {
+            let mut known = s.found.iter();
+            known.find(|f| (f.0, f.1) == (t, act)).map(|f| f.2)
+        });
+        assert!(
+            known.is_none_or(|known| known == found),
+            "thread {t} finds {found} in its act {act}, and has found {known:?}"
+        );
     }
 
     /// The energy that is left: another number in each boot.

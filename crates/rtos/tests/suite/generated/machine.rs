@@ -65,7 +65,8 @@ fn message(id: u32) -> Message {
 }
 
 fn id_of(m: Message) -> u32 {
-    assert_eq!(m, message(m[0]), "a message whose content was not there");
+    let whole = m[0] != 0 && m == message(m[0]);
+    assert!(whole, "a message whose content was not there: {m:x?}");
     m[0]
 }
 
@@ -355,6 +356,9 @@ fn lock<'k, 'm, 'c>(
         4 => th.lock(&BOARD1).map(held),
         n => th.lock(&MADE_MUTEXES.at(handle(n))).map(Held::Plain),
     };
+    if made(n).is_some() {
+        judge().finds_again(me, act, locked.is_ok().into(), live);
+    }
     match locked {
         Ok(held) => {
             judge().locked(me, n, act as u8, live);
@@ -462,7 +466,7 @@ fn thread(th: &mut Thread<'_, '_, '_, Plan, u32>, me: usize) -> Result<(), Error
             Act::Work(ticks) => judge().works(me, *ticks, live, || work(*ticks)),
             Act::Energy => {
                 let found = th.energy()?.expect("the board knows it");
-                judge().finds_energy(me, a, found, live);
+                judge().finds_again(me, a, found, live);
             }
             Act::Fail => {
                 fails = true;
