@@ -50,7 +50,7 @@ where
     #[doc(hidden)]
     fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T;
 
-    /// Whether commits are saved. If not, nothing below is called.
+    /// Whether commits are saved. If not, nothing below does anything.
     #[doc(hidden)]
     const MIRRORED: bool = false;
     /// Whether messages wait for [`Replay::drain_async`](crate::Replay::drain_async), because a
@@ -62,9 +62,11 @@ where
     fn committed(&mut self) -> Result<(), crate::Error> {
         Ok(())
     }
-    /// It has been opened.
+    /// The runtime is being opened: saves what the open has found, if that is due and can be waited
+    /// for.
     #[doc(hidden)]
-    fn durable_if_due(&mut self) -> Result<(), crate::Error> {
+    #[inline(always)]
+    fn save_found(&mut self) -> Result<(), crate::OpenError> {
         Ok(())
     }
     /// Something is about to be seen outside.

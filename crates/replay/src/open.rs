@@ -14,6 +14,8 @@
 //!       v
 //!    blank only: replace the superblock by the final one
 //!       v
+//!    over a mirror: save what was found, if that is due
+//!       v
 //!    send the messages of step n that are not marked as sent
 //!       v
 //!    start over or keep: copy the kept records to the other area, store the run's start word
@@ -367,7 +369,11 @@ where
                 &mut *access
             };
             if !planted!("nv-replay/outbox-not-drained-at-open") {
-                match table.send_pending(access, found.committed, &mut env, &mut sent) {
+                let saved = access.save_found();
+                let waits = saved.and_then(|()| {
+                    table.send_pending(access, found.committed, &mut env, &mut sent)
+                });
+                match waits {
                     Ok(waits) => resend = waits,
                     Err(error) => {
                         // SAFETY: written above, and the caller does not use `place`.

@@ -422,9 +422,9 @@ impl<'m, M: Model> Table<'m, M> {
         Ok(refused.is_some())
     }
 
-    /// Saves what an open has found, if that is due. Sends the messages that it finds pending, as
-    /// [`Table::drain`] does, when they are durable. Drops them if the environment has no outlet.
-    /// Returns the action that offers again those that wait.
+    /// Sends the messages that an open finds pending, as [`Table::drain`] does, when they are
+    /// durable. Drops them if the environment has no outlet. Returns the action that offers again
+    /// those that wait.
     ///
     /// **Errors**: the outbox is damaged; a save has failed.
     #[inline(always)]
@@ -438,12 +438,6 @@ impl<'m, M: Model> Table<'m, M> {
     where
         M::Unit: Width,
     {
-        // INVARIANT "Found is durable": over a blocking mirror that saves each commit, no call
-        // returns what a cut may take back, also not what the open has found on flash.
-        // Noticed by: `generated::each_commit_on_flash`; planted `found-is-not-saved`.
-        if P::MIRRORED && !P::OUTPUT_WAITS && !planted!("nv-replay/found-is-not-saved") {
-            access.durable_if_due().map_err(|_| OpenError::Medium)?;
-        }
         if E::sends_nothing() || env.discards() {
             self.drop_messages(committed);
             if E::sends_nothing() {

@@ -1045,6 +1045,7 @@ where
             }
         }
         let mut pool = access(member, all.before_pool(), all.region.len());
+        pool.save_found()?;
         let (mut sent, mut resend) = (0, None);
         if !planted!("nv-replay/thread-keeps-its-messages") {
             resend = table.send_pending(&mut pool, found.committed, &mut env, &mut sent)?;

@@ -118,7 +118,7 @@ impl<'a, 'r> Drivers<'a, 'r> {
     pub fn did(&mut self, top: Top) {
         self.did_steps(1);
         let (plan, steps) = (self.plan, self.steps);
-        self.world.update(|w| w.holds(plan, top, steps));
+        self.world.with(|w| w.holds(plan, top, steps));
     }
 
     /// A call with so many steps returned.
