@@ -39,6 +39,7 @@ macro_rules! on_each_medium {
 
 mod every;
 mod joined;
+pub mod kernel;
 mod outlets;
 pub mod programs;
 mod tokens;

@@ -1,18 +1,27 @@
-//! Generated programs: steps, loops, inputs, sleeps and messages, on mapped memory and over mirrors
-//! whose media fail, blocking and as tasks whose futures are dropped.
+//! Generated programs, on mapped memory and over mirrors whose media fail.
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `program` | scripts: what a program calls, and what its openings meet |
-//! | `judge` | what a replay must have seen |
+//! | `program` | scripts of steps, loops, inputs, sleeps and messages, and what openings meet |
+//! | `judge` | what a replay of these must have seen |
 //! | `drivers` | the environment: sensor, radio, clocks; and the bodies of steps |
-//! | `blocking`, `task` | the two forms of a program |
+//! | `blocking`, `task` | the two forms of a program; futures of a task are dropped |
+//! | `updates` | programs that are changed between two boots |
+//! | `moods` | steps that send or not, and radios that are busy, unwind, or are not there |
+//! | `partners` | tokens and joins |
+//! | `long` | loops whose counters carry |
+//! | `migrations` | roots of other types |
 
 mod blocking;
 mod drivers;
 mod judge;
+mod long;
+mod migrations;
+mod moods;
+mod partners;
 mod program;
 mod task;
+mod updates;
 
 use crate::faulty::{Control, Fault, Faulty, Part, finish};
 use crate::mirrored::media::{HalfPages, config};
@@ -26,7 +35,7 @@ use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Width};
 use nv_replay::{Config, Error, OpenError, Options, Replay};
 use powerfail::{Mapped, Mram16, Simulated, SpiFram, World, explore_with, random};
-use program::{Op, Opening, Script, scripts};
+use program::{Op, Opening, Script, scripts, short_scripts};
 use std::mem::MaybeUninit;
 
 /// The room of a region. No script needs more.
@@ -211,6 +220,17 @@ campaigns! {
     tasks_each_commit_on_flash: flash(), 12 programs, |nv, w, s| task(nv, w, s, EachCommit);
     tasks_before_output_on_fram: fram(), 3 programs, |nv, w, s| task(nv, w, s, BeforeOutput);
     tasks_before_output_on_mram: mram(), 12 programs, |nv, w, s| task(nv, w, s, BeforeOutput);
+}
+
+/// The first cut leaves a save that reads new, and the second one takes it back: what the boot
+/// between them has sent must have been saved again.
+#[test]
+fn before_output_on_flash_cut_twice() {
+    type W<'a, 'r> = &'a World<'r, Outside>;
+    let s = random(short_scripts(), flash, |nv, w: W, s| {
+        mirrored(nv, w, s, BeforeOutput)
+    });
+    println!("{}", s.depth(2).cases(programs(3)).seed(seed()).run());
 }
 
 /// A save of an input and its step is cut. The next boot finds both, but a cut or an error takes

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A 16-bit core behind a write buffer.
-enum Buffered16 {}
+pub enum Buffered16 {}
 // SAFETY: the fence is the kit's, and nothing else.
 unsafe impl Model for Buffered16 {
     type Unit = u16;
@@ -58,7 +58,7 @@ static PORT: Port<u32> = Port::new(1);
 
 /// What the world has seen.
 #[derive(Clone, Hash, Debug, Default)]
-struct Seen {
+pub struct Seen {
     /// The new program has run.
     new: bool,
     /// The first migration has begun, of two.
@@ -116,15 +116,15 @@ fn of_other_types<'m, M: Model>(refused: nv_replay::OpenFailure<'m, M>) -> Regio
 
 /// What is explored.
 #[derive(Debug, Clone, Copy)]
-struct Case {
-    seq_bits: u8,
+pub struct Case {
+    pub seq_bits: u8,
     /// Turns of the first thread before the migration, which use up numbers.
-    turns: u32,
+    pub turns: u32,
     /// The radio takes no message of the old program.
-    busy: bool,
+    pub busy: bool,
 }
 
-const BYTES: usize = 1024;
+pub const BYTES: usize = 1024;
 
 fn table(case: &Case) -> Config {
     Config {
@@ -221,7 +221,7 @@ where
     )
 }
 
-fn program<M: Model>(region: Region<'_, M>, world: &World<'_, Seen>, case: &Case)
+pub fn program<M: Model>(region: Region<'_, M>, world: &World<'_, Seen>, case: &Case)
 where
     M::Unit: Width,
 {
@@ -370,7 +370,7 @@ where
 /// The old program runs once, and the next version migrates and runs once. After a cut, the version
 /// after that comes, at every boot. If the first migration is not committed, that version's own is
 /// refused and nothing has changed: it migrates by way of the next version's types.
-fn twice<M: Model>(region: Region<'_, M>, world: &World<'_, Seen>, case: &Case)
+pub fn twice<M: Model>(region: Region<'_, M>, world: &World<'_, Seen>, case: &Case)
 where
     M::Unit: Width,
 {

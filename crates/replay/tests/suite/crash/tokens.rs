@@ -1,80 +1,12 @@
 //! A token that changes a tagged word of its own: it takes effect with the step, or not at all.
 
-use nv_replay::nvmem::tagged::{Stamp, Widths, Words};
+use super::kernel::{BYTES, Kernel, WIDTHS, WORDS};
 use nv_replay::nvmem::{Model, Region};
 use nv_replay::pmem_tx::{self, Width};
-use nv_replay::{Commit, Committed, Config, Error, Options, Replay, Step, Token, last_committed};
+use nv_replay::{Config, Error, Options, Replay, last_committed};
 use powerfail::{Mapped, World, explore};
-use std::cell::{Cell, RefCell};
-
-/// Numbers come round after 15.
-const WIDTHS: Widths = Widths {
-    sequence: 4,
-    owner: 0,
-    state: 6,
-};
-/// How many tagged words, and how many bytes they take.
-const WORDS: usize = 3;
-const BYTES: usize = 16;
-/// Who the program is.
-const OWNER: u32 = 0;
 
 type Rt<'m, M> = Replay<'m, u32, M>;
-
-/// A kernel of counters, which steps raise.
-struct Kernel<'m, M> {
-    counters: RefCell<Words<'m, M>>,
-    /// The number that was committed last with this token, and that of the last sweep.
-    committed: Cell<u32>,
-    swept: Cell<u32>,
-    /// What the body that runs wants: which counter, and by how much.
-    wanted: Cell<Option<(usize, u32)>>,
-    /// The next join is refused.
-    refuses: Cell<bool>,
-}
-
-impl<M: Model> Kernel<'_, M> {
-    /// Raises a counter with the commit of the step.
-    fn raise(step: &Step<'_, '_, M, Self>, index: usize, by: u32) {
-        step.token().wanted.set(Some((index, by)))
-    }
-
-    /// What is committed.
-    fn get(&self, index: usize) -> u32 {
-        let committed = |_| Some(self.committed.get());
-        self.counters.borrow().get(index, committed).unwrap()
-    }
-
-    fn sum(&self) -> u32 {
-        (0..WORDS).map(|i| self.get(i)).sum()
-    }
-}
-
-impl<M: Model> Token<M> for Kernel<'_, M> {
-    fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
-        let mut counters = self.counters.borrow_mut();
-        let (owner, sequence) = (OWNER, commit.number());
-        let stamp = Stamp { owner, sequence };
-        let committed = |_| Some(self.committed.get());
-        counters.sweep(stamp, self.swept.replace(sequence)).unwrap();
-        if let Some((index, by)) = self.wanted.take() {
-            let state = counters.get(index, committed).unwrap() + by;
-            counters.set(index, stamp, state, committed).unwrap();
-        }
-        if self.refuses.take() {
-            // The record of the error gets this number.
-            counters.revert(stamp).unwrap();
-            return Err(Error::Aborted(8));
-        }
-        let done = commit.store();
-        self.committed.set(sequence);
-        Ok(done)
-    }
-
-    fn undone(&self) {
-        self.wanted.take().expect("each body has wanted something");
-    }
-}
 
 /// Results that the outside world has seen; they must not change.
 #[derive(Default, Clone, PartialEq, Eq, Hash, Debug)]
@@ -89,14 +21,7 @@ where
     let (words, table) = nv.split_at(BYTES).ok().unwrap();
     // The words first: those in doubt are reverted before the runtime commits anything.
     let (number, table) = last_committed(table).ok().unwrap();
-    let counters = Words::recover(words, WORDS, WIDTHS, |_| Some(number));
-    let kernel = Kernel {
-        counters: RefCell::new(counters.ok().unwrap()),
-        committed: Cell::new(number),
-        swept: Cell::new(number),
-        wanted: Cell::new(None),
-        refuses: Cell::new(false),
-    };
+    let kernel = Kernel::recover(words, number);
     let options = Options {
         table: Config {
             bytes: 200,
