@@ -122,6 +122,16 @@ pub trait Outlet {
     fn discards(&self) -> bool {
         false
     }
+    /// Whether an open keeps the messages that it finds, and offers none: a constant, so that such
+    /// an open contains no code to send them.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn keeps_all() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
     /// Whether no step of the program sends a message: a constant, so that steps contain no code
     /// for the outbox. If true, an open drops what an earlier program has left in it, and
     /// [`Step::send`](crate::Step::send) fails with [`OutboxFull`](crate::Error::OutboxFull), as it
@@ -141,6 +151,10 @@ pub(crate) struct KeepAll;
 impl Outlet for KeepAll {
     fn send(&mut self, _: &Message<'_>) -> Result<(), NotNow> {
         Err(NotNow)
+    }
+    #[inline(always)]
+    fn keeps_all() -> bool {
+        true
     }
 }
 
@@ -369,7 +383,8 @@ impl<'m, M: Model> Table<'m, M> {
     // INVARIANT "Outputs of the committed": an output leaves if and only if its step has committed,
     // and its number is its own. One that the outlet refuses waits, and so do those after it.
     // Noticed by: planted bugs that begin with `outbox-`, `kept-` and `refused-`; planted
-    // `sent-out-of-order`, `turn-before-a-stale-head`, `record-before-a-stale-head`.
+    // `sent-out-of-order`, `turn-before-a-stale-head`, `record-before-a-stale-head`,
+    // `start-over-drops-messages`.
     /// Sends the messages that are kept and those of the last committed step, whose number is
     /// `committed`, and marks them as sent. Leaves out the first `sent` messages, which were sent
     /// in this boot. If the outlet refuses a message, keeps it and those after it, and returns
@@ -438,6 +453,13 @@ impl<'m, M: Model> Table<'m, M> {
     where
         M::Unit: Width,
     {
+        if E::keeps_all() {
+            if planted!("nv-replay/start-over-drops-messages") {
+                self.drop_messages(committed);
+            }
+            self.keep_pending(committed);
+            return Ok(None);
+        }
         if E::sends_nothing() || env.discards() {
             self.drop_messages(committed);
             if E::sends_nothing() {

@@ -75,7 +75,7 @@ use crate::error::{ConfigItem, Damage, Error, OpenError, OpenFailure};
 use crate::mirrored::AsyncMirrored;
 use crate::mirrored::Mirrored;
 use crate::open::{self, KnownScan, Options, Replay, ScanResult};
-use crate::outbox::{AnyOutlet, Outlet, Queue};
+use crate::outbox::{AnyOutlet, KeepAll, Outlet, Queue};
 use crate::signature::Twins;
 use crate::table::{
     self, CallKind, Config, Cursor, Geometry, State, Table, ThreadCount, VERSION_THREADS, param,
@@ -967,8 +967,7 @@ where
             start_over: true,
             ..Options::default()
         };
-        let nobody: AnyOutlet<'c> = None;
-        let mut rt = self.open_with(options, nobody)?;
+        let mut rt = self.open_with(options, KeepAll)?;
         let found = rt.table.scan().map_err(OpenError::Damaged)?;
         Ok(Place {
             all,

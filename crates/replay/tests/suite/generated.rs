@@ -10,10 +10,13 @@
 //! | `moods` | steps that send or not, and radios that are busy, unwind, or are not there |
 //! | `partners` | tokens and joins |
 //! | `long` | loops whose counters carry |
+//! | `threads` | several threads on one pool |
 //! | `migrations` | roots of other types |
+//! | `found` | failures that were found, as scripts |
 
 mod blocking;
 mod drivers;
+mod found;
 mod judge;
 mod long;
 mod migrations;
@@ -21,9 +24,10 @@ mod moods;
 mod partners;
 mod program;
 mod task;
+mod threads;
 mod updates;
 
-use crate::faulty::{Control, Fault, Faulty, Part, finish};
+use crate::faulty::{Control, Fault, Faulty, finish};
 use crate::mirrored::media::{HalfPages, config};
 use crate::runs::{programs, seed};
 use blocking::Rt;
@@ -34,8 +38,8 @@ use nv_replay::nvmem::device::Medium;
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Width};
 use nv_replay::{Config, Error, OpenError, Options, Replay};
-use powerfail::{Mapped, Mram16, Simulated, SpiFram, World, explore_with, random};
-use program::{Op, Opening, Script, scripts, short_scripts};
+use powerfail::{Mapped, Mram16, Simulated, SpiFram, World, random};
+use program::{Opening, Script, scripts, short_scripts};
 use std::mem::MaybeUninit;
 
 /// The room of a region. No script needs more.
@@ -231,31 +235,4 @@ fn before_output_on_flash_cut_twice() {
         mirrored(nv, w, s, BeforeOutput)
     });
     println!("{}", s.depth(2).cases(programs(3)).seed(seed()).run());
-}
-
-/// A save of an input and its step is cut. The next boot finds both, but a cut or an error takes
-/// them back: on flash they must be saved again before the next input is read.
-#[test]
-fn what_an_open_finds_is_saved_before_it_is_seen() {
-    let none = Opening {
-        calls: 0,
-        fault: Fault::None,
-    };
-    let fails = Opening {
-        calls: 0,
-        fault: Fault::Change(1, Part::Nothing),
-    };
-    let script = Script {
-        bits: 3,
-        ops: vec![Op::Loop(2, vec![Op::Input])],
-        openings: vec![none, fails],
-    };
-    type W<'a, 'r> = &'a World<'r, Outside>;
-    let waits = explore_with(script.clone(), flash(), |nv, w: W, s| {
-        task(nv, w, s, EachCommit)
-    });
-    let calls = explore_with(script, flash(), |nv, w: W, s| {
-        mirrored(nv, w, s, EachCommit)
-    });
-    println!("{}; {}", waits.run(), calls.run());
 }
