@@ -1,7 +1,8 @@
 //! Long loops, whose counters carry from the start word to the upper counters: on 16-bit units
 //! every 64 iterations. Each opening but the last leaves the loop by an error, in any iteration.
 //!
-//! An iteration runs once, and all before it have run: the root counts them.
+//! An iteration runs once, and all before it have run: the root counts them. In uneven loops, whose
+//! iterations leave stale headers in all distances, it counts steps and turns.
 
 use crate::runs::{programs, seed};
 use nv_replay::nvmem::{InOrder16, Model, Region};
@@ -17,6 +18,8 @@ enum Kind {
     Forever,
     Turns,
     ForeverTurns,
+    /// An iteration has some steps, and then a loop of one step or none.
+    Uneven,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +78,32 @@ where
     Ok(rt.step(i, |tx, n, i| counts(tx, n, i))?)
 }
 
+/// How many steps an uneven iteration has, and how many turns.
+fn uneven(i: u32) -> (u32, u32) {
+    let turns = if i.is_multiple_of(2) { 1 + i % 3 } else { 0 };
+    (i * 5 % 4, turns)
+}
+
+/// All steps and turns of the iterations before this one.
+fn before(i: u32) -> u32 {
+    (0..i).map(uneven).map(|(steps, turns)| steps + turns).sum()
+}
+
+fn uneven_iteration<M: Model>(rt: &mut Rt<'_, M>, i: u32) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    if i == STOP.get() {
+        return Err(LEFT);
+    }
+    let (steps, turns) = uneven(i);
+    for k in 0..steps {
+        rt.step(before(i) + k, |tx, n, done| counts(tx, n, done))?;
+    }
+    let first = before(i) + steps;
+    rt.each_step(0..turns, first, |tx, n, k, first| counts(tx, n, first + k))
+}
+
 fn boot<M: Model>(nv: Region<'_, M>, world: &World<'_, usize>, script: &Script)
 where
     M::Unit: Width,
@@ -99,6 +128,7 @@ where
         let ran = match script.kind {
             Kind::Each => rt.each(0..last, |rt, i| iteration(rt, i)),
             Kind::Turns => rt.each_step(0..last, (), |tx, n, i, a| turn(tx, n, i, a)),
+            Kind::Uneven => rt.each(0..last, |rt, i| uneven_iteration(rt, i)),
             Kind::Forever => rt.forever(|rt, i| iteration(rt, i)).map(drop),
             Kind::ForeverTurns => rt
                 .forever_step((), |tx, n, i, a| turn(tx, n, i, a))
@@ -112,7 +142,11 @@ where
         match ran {
             Ok(()) => {
                 let n = rt.view(|tx, n| *n.get(tx));
-                return assert_eq!(n, Ok(Some(last)));
+                let all = match script.kind {
+                    Kind::Uneven => before(last),
+                    _ => last,
+                };
+                return assert_eq!(n, Ok(Some(all)));
             }
             Err(e) => assert_eq!(e, LEFT),
         }
@@ -125,9 +159,12 @@ where
 
 fn scripts() -> impl Strategy<Value = Script> {
     use Kind::*;
-    let kind = prop::sample::select(vec![Each, Forever, Turns, ForeverTurns]);
+    let kind = prop::sample::select(vec![Each, Forever, Turns, ForeverTurns, Uneven, Uneven]);
     let stops = prop::collection::vec(0..140_u32, 0..4);
-    (kind, 3..9_u8, 130..140_u32, stops).prop_map(|(kind, bits, count, mut stops)| {
+    (kind, 3..7_u8, 130..140_u32, stops).prop_map(|(kind, bits, mut count, mut stops)| {
+        if kind == Uneven {
+            count -= 110;
+        }
         stops.retain(|stop| *stop < count);
         stops.sort();
         Script {
