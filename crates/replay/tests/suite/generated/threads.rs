@@ -641,6 +641,6 @@ fn scripts() -> impl Strategy<Value = Script> {
 #[test]
 fn several_threads() {
     let s = random(scripts(), || Mapped::<On>::new(BYTES), boot);
-    let s = s.cases(programs(160)).seed(seed()).run();
+    let s = s.cases(programs(140)).seed(seed()).run();
     println!("{s}");
 }
