@@ -53,6 +53,9 @@
 //!   hold a slot and the newest one is confirmed. It first programs the begin word of the last slot
 //!   again, and then that of its own slot. Both are now stable, so each later boot finds this slot
 //!   after the torn one.
+//! - Without erase, a torn slot is overwritten in place. Where words persist in any order, it may
+//!   lack only words that the next slot has too, which would then make it whole. So such a boot is
+//!   in doubt, too: it writes the value over the torn slot before it returns it.
 //! - A slot that was cut may read as valid later. Its sequence number must not be used again. Slots
 //!   of a bank have consecutive numbers. The first write to a bank skips one number.
 //!

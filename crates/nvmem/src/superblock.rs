@@ -333,10 +333,14 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         if planted!("nvmem/superblock-damage-ignored") {
             return false;
         }
-        let ready = |i| state_of(self.word(i, 1)) == READY;
         // The marker of the format that the newest copy completed no longer counts: skip its
-        // checksum.
-        let ended = ready(newest) && state_of(self.word(copy, 1)) == FORMATTING;
+        // checksum. A marker with a later number is that of a format that has given the newest copy
+        // up.
+        let (counts, marker) = (self.word(newest, 1), self.word(copy, 1));
+        let before = (counts as u16).wrapping_sub(1);
+        let later = marker != sequence_and_state(before, FORMATTING);
+        let later = later && !planted!("nvmem/superblock-later-marker-ended");
+        let ended = state_of(counts) == READY && state_of(marker) == FORMATTING && !later;
         !ended && !self.starts_blank(copy) && !self.intact(copy)
     }
 

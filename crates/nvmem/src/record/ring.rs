@@ -7,6 +7,7 @@ use super::marker::{
     all_bytes_are, is_blank, kill, order, read, read_progress, write_marker, write_word,
 };
 use crate::crc::Crc32;
+use crate::device::Torn;
 use crate::marker::{Marker, Progress, erased};
 use crate::planted;
 use crate::record::MAX_SLOTS;
@@ -20,6 +21,12 @@ use core::ops::Range;
 // is erased first.
 // Noticed by: tests/suite/record_chains.rs; planted `record-blank-bank-trusted`,
 // `record-unreadable-not-erased`.
+
+// INVARIANT "No write completes a torn slot": where words persist in any order, the bank that a
+// `set` overwrites holds a slot that counts. A torn slot may lack only words that the next slot has
+// too, as its magic. Without erase, the next slot has the same place and number, so its first words
+// could make the torn one whole, after a boot has returned the value before it.
+// Noticed by: tests/suite/generated/found.rs; planted `record-torn-slot-completed`.
 
 /// The slots of a record on a medium.
 #[derive(Debug)]
@@ -52,6 +59,8 @@ fn third(a: u32, b: u32) -> u32 {
 impl<D: Medium> Ring<D> {
     const SIZES: Sizes = Sizes::of(&D::CONTRACT);
     const FLASH: bool = D::CONTRACT.erase.is_some();
+    /// Whether a bank that holds no slot that counts puts the newest record in doubt.
+    const DOUBTS: bool = Self::FLASH || matches!(D::CONTRACT.torn, Torn::Subset);
 
     /// `None` if the range is too small.
     pub fn new(medium: D, range: &Range<u32>, len: u32, fingerprint: u64) -> Option<Self> {
@@ -365,7 +374,7 @@ impl<D: Medium> Ring<D> {
                         break;
                     }
                 }
-                if Self::FLASH && !holds {
+                if !holds {
                     unreadable |= 1 << bank;
                 }
             }
@@ -439,7 +448,8 @@ impl<D: Medium> Ring<D> {
 
     /// Continues after the newest record. Returns whether it is in doubt: a later boot could reach
     /// another result, unless this boot writes the value again first. To skip sequence numbers
-    /// instead proves nothing: a bank that reads as blank may hold any number.
+    /// instead proves nothing: a bank that reads as blank may hold any number, and the number of a
+    /// torn slot may be what it lacks.
     pub fn resume(&mut self, at: &Newest) -> bool {
         let tail = at.last - at.slot;
         let (mine, slots) = (self.is_mine(&at.header), self.slots(self.len));
@@ -456,7 +466,11 @@ impl<D: Medium> Ring<D> {
         }
         let confirmed = at.confirmed || planted!("nvmem/record-unconfirmed-not-rewritten");
         let tail_known = tail == 0 || planted!("nvmem/record-torn-tail-ignored");
-        Self::FLASH && !(confirmed && tail_known && all_read)
+        let mut doubts = const { Self::DOUBTS };
+        if planted!("nvmem/record-torn-slot-completed") {
+            doubts = Self::FLASH;
+        }
+        doubts && !(confirmed && tail_known && all_read)
     }
 
     pub fn is_mine(&self, header: &Header) -> bool {

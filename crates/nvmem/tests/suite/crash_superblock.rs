@@ -21,7 +21,7 @@ const V2: Superblock = Superblock {
 const AT: usize = Superblock::BYTES;
 const FIRST: u32 = 0x00AB_00CD;
 
-fn get<M: Model>(r: &Region<'_, M>, off: usize) -> u32 {
+pub fn get<M: Model>(r: &Region<'_, M>, off: usize) -> u32 {
     // SAFETY: inside, aligned, and nothing is lent.
     unsafe {
         let low = r.load(off);
@@ -33,7 +33,7 @@ fn get<M: Model>(r: &Region<'_, M>, off: usize) -> u32 {
     }
 }
 
-fn put<M: Model>(r: &Region<'_, M>, off: usize, v: u32) {
+pub fn put<M: Model>(r: &Region<'_, M>, off: usize, v: u32) {
     // SAFETY: inside, aligned, and nothing is lent.
     unsafe {
         r.store(off, v);

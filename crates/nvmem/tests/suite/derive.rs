@@ -4,7 +4,7 @@
 mod check;
 mod constant;
 mod facade;
-mod handle;
+pub mod handle;
 mod hygiene;
 mod layout;
 mod padding;

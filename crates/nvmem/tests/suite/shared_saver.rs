@@ -13,7 +13,7 @@ use std::task::Wake;
 
 /// The interrupt that says that the medium is ready.
 #[derive(Default)]
-struct Medium {
+pub struct Medium {
     ready: Cell<bool>,
     waits: RefCell<Option<Waker>>,
 }
@@ -38,10 +38,10 @@ impl Medium {
 }
 
 /// A saver whose saves each take three operations of the medium.
-struct Saver<'m> {
-    medium: &'m Medium,
-    commits: &'m Cell<u32>,
-    saves: u32,
+pub struct Saver<'m> {
+    pub medium: &'m Medium,
+    pub commits: &'m Cell<u32>,
+    pub saves: u32,
 }
 
 impl AsyncSave for Saver<'_> {
@@ -62,7 +62,7 @@ impl AsyncSave for Saver<'_> {
 }
 
 /// An owner of no bytes.
-struct Nothing;
+pub struct Nothing;
 
 // SAFETY: there are no bytes.
 unsafe impl AtRest for Nothing {
@@ -86,12 +86,12 @@ impl Wake for Woken {
     }
 }
 
-type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+pub type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// Polls the tasks that were woken, in turn, until all have ended. The medium is ready when no task
 /// is woken, or after `patience` polls. Returns how many polls there were at most between two
 /// operations of the medium.
-fn run(medium: &Medium, tasks: Vec<Task<'_>>, patience: u32) -> u32 {
+pub fn run(medium: &Medium, tasks: Vec<Task<'_>>, patience: u32) -> u32 {
     let mut tasks: VecDeque<_> = tasks
         .into_iter()
         .map(|task| (task, Arc::new(Woken(AtomicBool::new(true)))))

@@ -3,6 +3,7 @@
 //! The judge: of each write that has not returned `Ok` any number of its pages may be there, the
 //! first ones. What a read has found is never taken back.
 
+use super::cases;
 use super::media::{Overwrites, Words32, fault, flash};
 use crate::faulty::{Control, Failed, Fault, Faulty, finish};
 use crate::runs::{programs, seed};
@@ -10,7 +11,8 @@ use crate::support::Tiny;
 use nvmem::asynch::WearLevelled as AsyncLevelled;
 use nvmem::device::{AsyncMedium, Medium};
 use nvmem::level::{LevelError, WearLevelled};
-use powerfail::{BufferedNor, Chip, Simulated, World, random};
+use nvmem::ram::RamNor;
+use powerfail::{BufferedNor, Chip, Simulated, World, explore_with, random};
 use proptest::prelude::*;
 use std::fmt;
 use std::rc::Rc;
@@ -391,4 +393,97 @@ fn overwrites() {
 #[test]
 fn buffered() {
     campaign(|| flash::<BufferedNor>(7 * 128), 10, 1);
+}
+
+/// A flash that was in use for so many boots: nearly full, of zeros.
+fn used<const ERASE: usize, const ONCE: bool>(writes: u32, boots: u32) -> Vec<u8> {
+    let mut flash = RamNor::<7, ERASE, 4, 0xFF, ONCE>::new();
+    let mut table = [0; TABLE];
+    for n in 0..boots {
+        let mut d = WearLevelled::<_, PAGE>::open(&mut flash, &mut table).expect("room");
+        let pages = d.capacity() / PAGE as u32;
+        for n in writes * n / boots..writes * (n + 1) / boots {
+            // One page often, the others in turn.
+            let page = if n % 4 == 1 { 0 } else { n % pages };
+            d.write(page * PAGE as u32, &[0; PAGE]).expect("room");
+        }
+    }
+    flash.bytes().to_vec()
+}
+
+/// Chains of cuts: scripts of few operations, cut so often in a row. Of the last cut's states one in
+/// so many is booted.
+fn chains<C: Chip>(media: fn() -> Simulated<C>, most: usize, n: u32, depth: u32, one_in: u32) {
+    cases(n, scripts(most), |script| {
+        let e = explore_with(
+            script.clone(),
+            media(),
+            |nv, w: &World<'_, Seen>, script| boot(nv, w, script),
+        );
+        println!("{}", e.depth(depth).one_in(one_in).run());
+    });
+}
+
+#[test]
+fn chains_on_used_flash() {
+    let full = || Simulated::<Tiny>::with_image(used::<128, true>(40, 1)).refusal_fails();
+    chains(full, 2, 2, 2, 16);
+    chains(
+        || Simulated::<Tiny>::with_image(used::<128, true>(41, 10)),
+        2,
+        1,
+        2,
+        16,
+    );
+}
+
+#[test]
+fn chains_on_flash_with_overwrites() {
+    chains(
+        || Simulated::<Overwrites>::with_image(used::<256, false>(9, 3)),
+        2,
+        2,
+        2,
+        16,
+    );
+    chains(
+        || Simulated::<Overwrites>::with_image(used::<256, false>(80, 2)),
+        2,
+        2,
+        2,
+        16,
+    );
+}
+
+#[test]
+fn chains_on_used_flash_behind_a_buffer() {
+    let full = || Simulated::<BufferedNor>::with_image(used::<128, true>(40, 1)).refusal_fails();
+    chains(full, 3, 2, 1, 1);
+}
+
+/// Writes of any pages wear all blocks alike, and leave what they have written.
+#[test]
+fn any_writes_wear_evenly() {
+    let page = prop_oneof![2 => Just(0_u32), 1 => 0..7_u32];
+    cases(
+        6,
+        prop::collection::vec((page, any::<u8>()), 300),
+        |writes| {
+            let mut flash = RamNor::<7, 128, 4>::new();
+            let mut table = [0; TABLE];
+            let mut d = WearLevelled::<_, PAGE>::open(&mut flash, &mut table).expect("room");
+            let mut content = vec![0; d.capacity() as usize];
+            for (page, byte) in writes {
+                let at = *page as usize * PAGE % content.len();
+                content[at..at + PAGE].fill(*byte);
+                d.write(at as u32, &[*byte; PAGE]).expect("room");
+            }
+            let mut found = vec![0xA5; content.len()];
+            d.read(0, &mut found).expect("a flash that works");
+            assert_eq!(found, content);
+            let wear = *flash.wear();
+            let (least, most) = (wear.iter().min().unwrap(), wear.iter().max().unwrap());
+            assert!(most - least <= 1, "{wear:?}");
+        },
+    );
 }

@@ -3,10 +3,11 @@
 //! The judge: a value that was set or read last, and each whose `set` was begun later, may be found
 //! by the next open. What an open has found is never taken back.
 
+use super::cases;
 use super::media::{Overwrites, Words32, fault, flash};
 use crate::faulty::{Control, Failed, Fault, Faulty, finish};
 use crate::runs::{programs, seed};
-use crate::support::Tiny;
+use crate::support::{Small, Tiny};
 use nvmem::asynch::Record as AsyncRecord;
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamNor};
@@ -209,6 +210,7 @@ pub fn boot<D: Medium>(nv: D, world: &World<'_, Seen>, script: &Script) {
     loop {
         // A format that has not returned is called again.
         if world.with(|w| w.formatting) && !matches!(op, Op::Format(_)) {
+            run.peek(&mut nv);
             op = Op::Format(Fault::None);
         }
         let older = world.with(|w| w.at) < script.older;
@@ -301,7 +303,7 @@ impl Run<'_, '_> {
             }
             Op::Read(fault) => {
                 self.control.meets(fault);
-                self.read(F::read(nv, fault));
+                self.read::<D>(F::read(nv, fault));
                 return again;
             }
             Op::Set(_) => unreachable!("it needs an object"),
@@ -326,16 +328,28 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Reads what a format has left that was cut.
+    fn peek<D: Medium>(&self, nv: &mut Faulty<D>) {
+        self.control.meets(Fault::None);
+        let older = self.world.with(|w| w.at) <= self.script.older;
+        let read = match older {
+            true => OldBlocking::read(nv, Fault::None),
+            false => Blocking::read(nv, Fault::None),
+        };
+        self.read::<D>(read);
+    }
+
     /// What is read without an object may read differently at the next boot.
-    fn read(&self, read: Done<Option<u32>>) {
+    fn read<D: Medium>(&self, read: Done<Option<u32>>) {
         let seen = self.world.get();
+        let flash = <D as Medium>::CONTRACT.erase.is_some();
         match read {
             // The value has the older type until an open of the newer program returns.
             Some(Err(RecordError::Layout(_))) if self.script.older > 0 => {}
             Some(Err(RecordError::Foreign | RecordError::Damaged)) if seen.formatting => {}
             read => match self.done("read", read) {
                 Some(Some(n)) => {
-                    let older = seen.formatting && seen.begun.contains(&n);
+                    let older = flash && seen.formatting && seen.begun.contains(&n);
                     assert!(older || seen.possible.contains(&n), "{n} is read: {seen:?}");
                 }
                 Some(None) => assert!(seen.formatting || seen.possible[0] == 0, "it is blank"),
@@ -422,12 +436,74 @@ fn buffered_flash() {
     campaign(|| flash::<BufferedNor>(bytes::<BufferedNor>(2)), 10, 2);
 }
 
-/// A record with the last sequence numbers before they wrap.
+/// Chains of cuts: scripts of few operations, cut so often in a row. Of the last cut's states one in
+/// so many is booted.
+fn chains<C: Chip>(media: fn() -> Simulated<C>, most: usize, n: u32, depth: u32, one_in: u32) {
+    cases(n, scripts(most, false), |script| {
+        let e = explore_with(
+            script.clone(),
+            media(),
+            |nv, w: &World<'_, Seen>, script| boot(nv, w, script),
+        );
+        println!("{}", e.depth(depth).one_in(one_in).run());
+    });
+}
+
+/// Banks of one slot of few words.
+type OneSlot = Small<96, 16, 16, true>;
+/// Banks of two slots, whose words may be overwritten with zeros.
+type TwoSlots = Small<192, 16, 16, false>;
+
+/// A flash whose banks all hold a slot with the value 0.
+fn used<const UNITS: usize, const ERASE: usize, const ONCE: bool>(sets: u32) -> Vec<u8> {
+    let mut nv = RamNor::<UNITS, ERASE, 16, 0xFF, ONCE>::new();
+    let all = 0..nv.capacity();
+    let mut record = Record::open(&mut nv, all, value(0)).expect("room");
+    for _ in 0..sets {
+        record.set(value(0)).expect("room");
+    }
+    nv.bytes().to_vec()
+}
+
+#[test]
+fn chains_on_used_flash() {
+    let used = || Simulated::<OneSlot>::with_image(used::<3, 96, true>(4)).refusal_fails();
+    chains(used, 3, 2, 2, 8);
+    chains(used, 2, 2, 3, 400);
+}
+
+#[test]
+fn chains_on_blank_flash() {
+    chains(|| flash::<OneSlot>(3 * 96), 2, 2, 2, 8);
+}
+
+#[test]
+fn chains_on_flash_with_overwrites() {
+    let used = || Simulated::<TwoSlots>::with_image(used::<3, 192, false>(5)).refusal_fails();
+    chains(used, 3, 2, 2, 8);
+}
+
+/// A record with the last sequence numbers before they wrap: a change has one or two of its own.
 fn numbered<D: Medium>(nv: &mut D) {
     let all = 0..nv.capacity();
-    let mut record = Record::open(nv, all, value(0)).expect("room");
-    for _ in 0..u16::MAX - 6 {
-        record.set(value(0)).expect("room");
+    let newest = |nv: &mut D| {
+        let mut bytes = vec![0; nv.capacity() as usize];
+        assert!(nv.read(0, &mut bytes).is_ok());
+        let slots = bytes.windows(6).filter(|b| b.starts_with(b"RLR2"));
+        slots
+            .map(|b| u16::from_le_bytes([b[4], b[5]]))
+            .max()
+            .unwrap_or(0)
+    };
+    loop {
+        let left = u16::MAX - newest(nv);
+        if left < 5 {
+            return;
+        }
+        let mut record = Record::open(&mut *nv, all.clone(), value(0)).expect("room");
+        for _ in 0..(left / 2 - 1) {
+            record.set(value(0)).expect("room");
+        }
     }
 }
 
@@ -457,4 +533,77 @@ fn numbers_wrap_on_flash() {
         Simulated::with_image(IMAGE.clone()).refusal_fails()
     }
     scripts_on(last, scripts(14, false), 4);
+}
+
+/// Damage that no cut makes: a byte of a range changes while the power is off.
+#[derive(Clone, Copy, Debug)]
+struct Damage {
+    /// How often the record was set; none: it was never opened.
+    sets: Option<u8>,
+    at: u16,
+    byte: u8,
+}
+
+fn damages() -> impl Strategy<Value = Damage> {
+    (
+        prop::option::weighted(0.7, 0..4_u8),
+        any::<u16>(),
+        any::<u8>(),
+    )
+        .prop_map(|(sets, at, byte)| Damage { sets, at, byte })
+}
+
+/// A damaged range is refused and stays as it is; or its damage is where nothing counts, or is taken
+/// for a torn write: then a value from before is found. A blank range with other content is never
+/// formatted, except for the place of the format marker at its end.
+fn damaged<D: Medium>(nv: &mut D, damage: Damage, change: fn(&mut D) -> &mut [u8]) {
+    let all = 0..nv.capacity();
+    if let Some(sets) = damage.sets {
+        let mut record = Record::open(&mut *nv, all.clone(), value(0)).expect("room");
+        for n in 1..=sets.into() {
+            record.set(value(n)).expect("room");
+        }
+    }
+    let half = change(nv).len() / 2;
+    // A blank range: not at its end.
+    let at = usize::from(damage.at)
+        % if damage.sets.is_some() {
+            2 * half
+        } else {
+            half
+        };
+    let before = change(nv)[at];
+    change(nv)[at] = damage.byte;
+    let image = change(nv).to_vec();
+    let newest = u32::from(damage.sets.unwrap_or(0));
+    let opened = Record::open(&mut *nv, all, value(99)).map(|record| *record.get());
+    match opened {
+        Ok(found) => {
+            let n = found[0];
+            assert_eq!(found, value(n), "a mixture");
+            if damage.sets.is_none() {
+                let blank = damage.byte == before;
+                assert!(n == 99 && blank, "a range with other content was formatted");
+            } else {
+                let older = newest.saturating_sub(1)..=newest;
+                assert!(older.contains(&n), "{n} of {newest}");
+            }
+        }
+        Err(RecordError::Foreign | RecordError::Damaged | RecordError::Layout(_)) => {
+            assert_ne!(damage.byte, before, "nothing is damaged");
+            assert_eq!(change(nv), image, "nothing is written");
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[test]
+fn damaged_ranges() {
+    cases(200, damages(), |damage| {
+        damaged(&mut RamFram::<128>::filled(0), *damage, |nv| nv.bytes_mut());
+        let mut nor = RamNor::<3, 96, 16, 0xFF>::new();
+        damaged(&mut nor, *damage, |nv| nv.bytes_mut());
+        let mut nor = RamNor::<3, 256, 4, 0xFF, false>::new();
+        damaged(&mut nor, *damage, |nv| nv.bytes_mut());
+    });
 }

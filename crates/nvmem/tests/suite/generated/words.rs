@@ -4,6 +4,8 @@
 //! The judge: what has committed is there, and nothing of a transaction that has not. After a cut
 //! in a commit, all of it or nothing. Words are mapped, so no operation of the medium fails.
 
+use super::cases;
+use super::region::image;
 use crate::runs::{programs, seed};
 use nvmem::tagged::{Cells, Stamp, TagError, Widths, Words};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region, Unit, mapped};
@@ -420,4 +422,146 @@ fn in_order_32() {
 #[test]
 fn buffered_32() {
     campaign::<Buffered32>(1, 40, 8);
+}
+
+/// What a region holds that nobody has written by rule: fields of words, and bytes of cells.
+#[derive(Clone, Debug)]
+struct Hostile {
+    sequence: u8,
+    /// The last committed number of each owner.
+    last: [u8; OWNERS],
+    /// Number, owner, state before, and state after; and bits above all fields.
+    words: Vec<(u8, u8, u8, u8, bool)>,
+    /// Of each cell its word, and which of its two versions are no values.
+    cells: Vec<(u8, u8, u8, u8, bool, [bool; 2])>,
+}
+
+fn hostile() -> impl Strategy<Value = Hostile> {
+    // Most are what the library could have written.
+    let above = || prop_oneof![9 => Just(false), 1 => Just(true)];
+    let word = |states: u8| {
+        let owner = prop_oneof![9 => 0..OWNERS as u8, 1 => Just(OWNERS as u8)];
+        let settled = (0..states).prop_map(|state| (0, 0, state, state, false));
+        let stamped = (1..64_u8, owner, 0..states, 0..states, above());
+        let unknown = (0..2_u8, 0..2_u8, 0..states, 0..states, above());
+        prop_oneof![4 => settled, 4 => stamped, 1 => unknown]
+    };
+    let bad = prop_oneof![3 => Just([false; 2]), 1 => any::<[bool; 2]>()];
+    let cell = (word(2), bad)
+        .prop_map(|((n, owner, before, after, above), bad)| (n, owner, before, after, above, bad));
+    let words = prop::collection::vec(word(8), 1..5);
+    let cells = prop::collection::vec(cell, 1..4);
+    (3..7_u8, any::<[u8; OWNERS]>(), words, cells).prop_map(|(sequence, last, words, cells)| {
+        Hostile {
+            sequence,
+            last: last.map(|n| n & ((1 << sequence) - 1)),
+            words,
+            cells,
+        }
+    })
+}
+
+/// A word's bits, and the state that counts if the library could have written it.
+fn word_of<M: Model>(
+    (number, owner, before, after, above): (u8, u8, u8, u8, bool),
+    widths: Widths,
+    last: &[u8; OWNERS],
+) -> (u32, Option<u8>) {
+    let number = number & widths.max_sequence() as u8;
+    let states = u32::from(before) << widths.state | u32::from(after);
+    let stamp = u32::from(number) << widths.owner | u32::from(owner);
+    let top = widths.sequence + widths.owner + 2 * widths.state;
+    let above = above && u32::from(top) < 8 * M::Unit::BYTES as u32;
+    let bits = u32::from(above) << top | stamp << (2 * widths.state) | states;
+    let settled = number == 0 && owner == 0 && before == after;
+    let stamped = number > 0 && usize::from(owner) < OWNERS;
+    if above || !settled && !stamped {
+        return (bits, None);
+    }
+    let in_doubt = stamped && u32::from(number) == widths.next(last[usize::from(owner)].into());
+    (bits, Some(if in_doubt { before } else { after }))
+}
+
+fn hostile_on<M: Model>(hostile: &Hostile) {
+    let mut memory = [const { std::mem::MaybeUninit::new(0u64) }; 12];
+    let widths = |state| Widths {
+        sequence: hostile.sequence,
+        owner: 2,
+        state,
+    };
+    let last = |owner: u32| hostile.last.get(owner as usize).map(|n| u32::from(*n));
+
+    // Words: the first that nobody writes is named, and all stay as they are.
+    let region = Region::<M>::new(&mut memory);
+    let known: Vec<_> = (hostile.words.iter().enumerate())
+        .map(|(i, word)| {
+            let (bits, state) = word_of::<M>(*word, widths(3), &hostile.last);
+            // SAFETY: inside, aligned, and nothing is lent.
+            unsafe { region.store(i * M::Unit::BYTES, bits) };
+            state
+        })
+        .collect();
+    let before = image(&region);
+    let region = match Words::recover(region, known.len(), widths(3), last) {
+        Ok(words) => {
+            for (i, state) in known.iter().enumerate() {
+                let state = state.unwrap_or_else(|| panic!("word {i} is accepted"));
+                assert_eq!(words.get(i, |_| None), Ok(state.into()), "settled");
+            }
+            words.close()
+        }
+        Err(failed) => {
+            let index = known.iter().position(|state| state.is_none());
+            let index = index.expect("one that nobody writes");
+            assert_eq!(failed.error, TagError::Damaged { index });
+            assert_eq!(image(&failed.region), before, "nothing is stored");
+            failed.region
+        }
+    };
+
+    // Cells: the version that counts is a value, or the cell is named.
+    let n = hostile.cells.len();
+    let cells = Cells::<M, Pair>::format(region, n, widths(1), Pair::of(1)).unwrap();
+    let region = cells.close();
+    let mut refused = None;
+    for (i, (number, owner, before, after, above, bad)) in hostile.cells.iter().enumerate() {
+        let word = (*number, *owner, *before, *after, *above);
+        let (bits, state) = word_of::<M>(word, widths(1), &hostile.last);
+        // SAFETY: as above.
+        unsafe { region.store(i * M::Unit::BYTES, bits) };
+        for version in 0..2 {
+            let at = Words::<M>::bytes(n) + (2 * i + version) * size_of::<Pair>();
+            let odd = at + std::mem::offset_of!(Pair, odd);
+            let odd = odd / M::Unit::BYTES * M::Unit::BYTES;
+            let value = if bad[version] { 0x0202_0202 } else { 0 };
+            // SAFETY: as above.
+            unsafe { region.store(odd, value) };
+        }
+        if state.is_none_or(|version| bad[usize::from(version)]) && refused.is_none() {
+            refused = Some(i);
+        }
+    }
+    let opened = Cells::<M, Pair>::recover(region, n, widths(1), last);
+    match (opened, refused) {
+        (Ok(cells), None) => {
+            let odd = |i| cells.get(i, |_| None).unwrap().odd;
+            assert!((0..n).all(|i| !odd(i)));
+        }
+        (Ok(_), Some(i)) => panic!("cell {i} is accepted"),
+        (Err(failed), refused) => match failed.error {
+            TagError::Damaged { index } | TagError::Invalid { index, .. } => {
+                assert_eq!(Some(index), refused);
+            }
+            error => panic!("{error}"),
+        },
+    }
+}
+
+/// Whatever a region holds is refused, or it is what the rules say.
+#[test]
+fn hostile_regions() {
+    cases(300, hostile(), |hostile| {
+        hostile_on::<InOrder16>(hostile);
+        hostile_on::<InOrder32>(hostile);
+    });
 }
