@@ -547,8 +547,9 @@ pub struct Marker(Option<usize>);
 /// Does nothing if the region has this marker already, or is shorter than [`Superblock::BYTES`].
 ///
 /// **Power loss**: the region is in its previous state or in [`State::Formatting`]. A region that
-/// was [`State::Foreign`] or [`State::Damaged`] may also be in the other of these two. **Cost**:
-/// stores 16 words and two fences; one more unit and fence if it replaces a copy.
+/// was [`State::Foreign`] or [`State::Damaged`] may also be in the other of these two, or blank, if
+/// only the first unit of a copy held other content. **Cost**: stores 16 words and two fences; one
+/// more unit and fence if it replaces a copy.
 pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
     begin_marked(region, sb);
 }

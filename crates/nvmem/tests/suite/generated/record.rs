@@ -465,22 +465,24 @@ fn used<const UNITS: usize, const ERASE: usize, const ONCE: bool>(sets: u32) -> 
     nv.bytes().to_vec()
 }
 
+// One operation is cut, the next is completed, and one after it is cut: at least three.
+
 #[test]
 fn chains_on_used_flash() {
     let used = || Simulated::<OneSlot>::with_image(used::<3, 96, true>(4)).refusal_fails();
-    chains(used, 3, 2, 2, 8);
-    chains(used, 2, 2, 3, 400);
+    chains(used, 5, 4, 2, 8);
+    chains(used, 3, 2, 3, 400);
 }
 
 #[test]
 fn chains_on_blank_flash() {
-    chains(|| flash::<OneSlot>(3 * 96), 2, 2, 2, 8);
+    chains(|| flash::<OneSlot>(3 * 96), 3, 3, 2, 16);
 }
 
 #[test]
 fn chains_on_flash_with_overwrites() {
     let used = || Simulated::<TwoSlots>::with_image(used::<3, 192, false>(5)).refusal_fails();
-    chains(used, 3, 2, 2, 8);
+    chains(used, 6, 6, 2, 8);
 }
 
 /// A record with the last sequence numbers before they wrap: a change has one or two of its own.

@@ -8,7 +8,7 @@
 use super::region::{flipped, image};
 use crate::crash_superblock::{get, put};
 use crate::runs::{programs, seed};
-use nvmem::superblock::{self, Copies, State, Superblock};
+use nvmem::superblock::{self, Copies, Difference, State, Superblock};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use powerfail::{Mapped, World, explore_with, random};
 use proptest::prelude::*;
@@ -27,8 +27,6 @@ pub enum Op {
     Replace,
     /// This bit of the region flips, and flips back.
     Flip(u16),
-    /// A program that expects another superblock looks at it.
-    Other(u8),
 }
 
 #[derive(Clone, PartialEq)]
@@ -44,15 +42,14 @@ impl fmt::Debug for Script {
 }
 
 fn scripts(most: usize) -> impl Strategy<Value = Script> {
-    // As many in one of the two copies as in all.
-    let bit = prop_oneof![0..512_u16, 512..1024_u16, 0..8 * BYTES as u16];
+    // As many in each copy as behind them.
+    let bit = prop_oneof![0..512_u16, 512..1024_u16, 1024..8 * BYTES as u16];
     let op = prop_oneof![
         2 => Just(Op::Begin),
         2 => Just(Op::Finish),
         1 => Just(Op::FinishMarked),
         3 => Just(Op::Replace),
         6 => bit.prop_map(Op::Flip),
-        2 => any::<u8>().prop_map(Op::Other),
     ];
     prop::collection::vec(op, 1..=most).prop_map(|ops| Script { ops })
 }
@@ -62,7 +59,7 @@ fn scripts(most: usize) -> impl Strategy<Value = Script> {
 mod start {
     pub const ZEROS: u32 = 0x1_0000;
     pub const ONES: u32 = 0x1_0001;
-    /// This byte and all behind it have another value.
+    /// This byte is another one.
     pub const FOREIGN: u32 = 0x2_0000;
 }
 
@@ -87,7 +84,7 @@ fn media<M: Model, const START: u32>() -> Mapped<M> {
     match START {
         start::ZEROS => {}
         start::ONES => bytes.fill(0xFF),
-        at @ start::FOREIGN.. => bytes[(at - start::FOREIGN) as usize..].fill(0x52),
+        at @ start::FOREIGN.. => bytes[(at - start::FOREIGN) as usize] = 0x52,
         newer => {
             let at = |copy| copy * Superblock::COPY_BYTES;
             let sequence = newer as u16;
@@ -163,6 +160,7 @@ impl<M: Model> Run<'_, '_, '_, M> {
             assert_eq!(content, [n, !n], "the content of superblock {n}");
         }
         self.copies_in_ram(found);
+        self.others(self.world.with(|w| w.at) % 32, found);
         self.world.update(|w| w.possible = vec![found]);
         found
     }
@@ -197,9 +195,9 @@ impl<M: Model> Run<'_, '_, '_, M> {
 
     fn begin(&mut self, found: Known) {
         let steps: &[Known] = match found {
-            // It may also become the other of these two.
-            Known::Foreign => &[Known::Damaged, Known::Formatting],
-            Known::Damaged => &[Known::Foreign, Known::Formatting],
+            // It may also become the other of these two, or blank if all that was in it is zeroed.
+            Known::Foreign => &[Known::Damaged, Known::Blank, Known::Formatting],
+            Known::Damaged => &[Known::Foreign, Known::Blank, Known::Formatting],
             _ => &[Known::Formatting],
         };
         self.calls(steps, |region| superblock::begin(region, &numbered(0, 2)));
@@ -248,6 +246,31 @@ impl<M: Model> Run<'_, '_, '_, M> {
         self.calls(&[Known::Ready(n, place)], |region| {
             superblock::replace(region, &sb)
         });
+    }
+
+    /// Programs that expect another fingerprint or parameter, of which this bit differs, find the
+    /// same, and that it is not theirs.
+    fn others(&self, bit: u32, found: Known) {
+        let mine = match found {
+            Known::Ready(n, place) => numbered(n, place),
+            _ => numbered(0, 2),
+        };
+        for word in 0..10 {
+            let mut other = mine;
+            match word {
+                0 | 1 => other.fingerprint ^= 1 << (32 * word + bit),
+                word => other.params[word as usize - 2] ^= 1 << bit,
+            }
+            assert_eq!(known(superblock::probe(&self.region, &other)), found);
+            if let State::Ready(view) = superblock::probe_view(&self.region, &other) {
+                assert!(!view.is_expected(), "word {word} is another one");
+                let differs = match word {
+                    0 | 1 => Difference::Layout,
+                    word => Difference::Param(word as usize - 2),
+                };
+                assert_eq!(view.agrees(&mut other, 0), Err(differs));
+            }
+        }
     }
 
     /// Looks at a region of which a bit is flipped.
@@ -299,10 +322,6 @@ impl<M: Model> Run<'_, '_, '_, M> {
                 Op::FinishMarked if !unknown => self.finish_marked(n),
                 Op::Replace if !unknown && found != Known::Blank => self.replace(n, found),
                 Op::Flip(bit) => self.flip(bit.into(), found),
-                Op::Other(n) => {
-                    let other = Known::Ready(n.into(), 2);
-                    assert_eq!(self.probe(other), found, "another program finds the same");
-                }
                 Op::Finish | Op::FinishMarked | Op::Replace => {}
             }
         }
@@ -371,5 +390,6 @@ fn used_regions() {
 fn foreign_regions() {
     campaign::<InOrder16, { start::FOREIGN + 7 }>(1, 8, 2);
     campaign::<Buffered32, { start::FOREIGN }>(1, 8, 2);
+    campaign::<InOrder32, { start::FOREIGN + 140 }>(1, 8, 2);
     campaign::<InOrder32, { start::FOREIGN + 159 }>(1, 8, 2);
 }

@@ -64,8 +64,8 @@ pub enum Op {
         value: u8,
         keeps: bool,
     },
-    /// So many commits of transactions that set nothing.
-    Quiet(u8, u8),
+    /// So many commits of transactions that set nothing; with a sweep each, or as few as possible.
+    Quiet(u8, u8, bool),
     /// Without a power cut.
     Boot,
 }
@@ -119,7 +119,8 @@ fn scripts(most: usize) -> impl Strategy<Value = Script> {
         1 => owner().prop_map(Op::Abort),
         1 => (object(), any::<u8>(), any::<bool>())
             .prop_map(|(object, value, keeps)| Op::Publish { object, value, keeps }),
-        1 => (owner(), 1..12_u8).prop_map(|(owner, n)| Op::Quiet(owner, n)),
+        1 => (owner(), 1..12_u8, any::<bool>())
+            .prop_map(|(owner, n, sweeps)| Op::Quiet(owner, n, sweeps)),
         1 => Just(Op::Boot),
     ];
     let sequence = prop_oneof![2 => Just(3_u8), 2 => Just(4), 1 => 5..7_u8];
@@ -234,8 +235,8 @@ impl<'m, M: Model> Opened<'m, M> {
         let (stamp, last) = (self.stamp(owner), last(&self.commits));
         let again = self.staged[owner].iter().any(|(o, _)| *o == object);
         let busy = self.is_busy(Some(owner), object);
-        // It keeps the committed states, and sets an object once.
-        let puts = keeps && !again && !busy;
+        // It keeps the committed states. It sets a word once in a transaction; a cell knows its own.
+        let puts = keeps && !busy && (!again || self.cell(object).is_some());
         let done = match self.cell(object) {
             None if puts => {
                 let before = self.words.get(object, &last).unwrap();
@@ -315,7 +316,7 @@ impl<'m, M: Model> Opened<'m, M> {
             let op = *self.script.ops.get(seen.at as usize)?;
             seen.at += 1;
             seen.begun = match op {
-                Op::Commit(owner) | Op::Number(owner) | Op::Quiet(owner, _) => {
+                Op::Commit(owner) | Op::Number(owner) | Op::Quiet(owner, ..) => {
                     Some(self.after(owner.into(), &seen.committed))
                 }
                 Op::Publish { object, value, .. } => {
@@ -340,7 +341,9 @@ impl<'m, M: Model> Opened<'m, M> {
                 }
                 Op::Commit(owner) => self.commit(owner.into(), true),
                 Op::Number(owner) => self.commit(owner.into(), false),
-                Op::Quiet(owner, n) => (0..n).for_each(|_| self.commit(owner.into(), true)),
+                Op::Quiet(owner, n, sweeps) => {
+                    (0..n).for_each(|_| self.commit(owner.into(), sweeps));
+                }
                 Op::Abort(owner) => self.abort(owner.into()),
                 Op::Publish {
                     object,
