@@ -69,6 +69,16 @@ pub fn scripts(most: usize) -> impl Strategy<Value = Script> {
         .prop_map(|(asynch, ops)| Script { asynch, ops })
 }
 
+/// Writes that meet no fault, and opens: what chains of cuts interrupt.
+fn writes(n: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Script> {
+    let write = (any::<u8>(), 1..20_u8).prop_map(|(at, len)| {
+        let fault = Fault::None;
+        Op::Write { at, len, fault }
+    });
+    let op = prop_oneof![7 => write, 1 => Just(Op::Open(Fault::None))];
+    (any::<bool>(), prop::collection::vec(op, n)).prop_map(|(asynch, ops)| Script { asynch, ops })
+}
+
 /// What the world knows.
 #[derive(Clone, Hash, Debug, Default)]
 pub struct Seen {
@@ -228,7 +238,6 @@ pub fn boot<D: Medium>(nv: D, world: &World<'_, Seen>, script: &Script) {
     loop {
         // A format that has not returned is called again.
         if world.with(|w| w.formatting) && !matches!(op, Op::Format(_)) {
-            run.peek(&mut nv);
             op = Op::Format(Fault::None);
         }
         let next = match script.asynch {
@@ -346,26 +355,6 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Looks at what a format has left that was cut: a flash that is refused, zeros, or pages as
-    /// they were.
-    fn peek<D: Medium>(&self, nv: &mut Faulty<D>) {
-        self.control.meets(Fault::None);
-        let mut table = [0; TABLE];
-        let Ok(mut read_only) = WearLevelled::<_, PAGE>::open_to_read(nv, &mut table) else {
-            return;
-        };
-        let mut content = vec![0xA5; read_only.capacity() as usize];
-        if read_only.read(0, &mut content).is_err() {
-            return;
-        }
-        let possible = self.world.get().possible;
-        for (i, page) in content.chunks(PAGE).enumerate() {
-            let was = |content: &Vec<u8>| content[PAGE * i..][..page.len()] == *page;
-            let known = possible.iter().any(was) || page.iter().all(|b| *b == 0);
-            assert!(known, "{content:02x?} is left of {possible:02x?}");
-        }
-    }
-
     /// Reads all bytes. From here on they stay.
     fn reads<'m, F: Form, D: Medium + 'm>(&self, levelled: &mut F::In<'m, D>, fault: Fault) {
         self.control.meets(fault);
@@ -432,10 +421,16 @@ fn used<const ERASE: usize, const ONCE: bool>(writes: u32, boots: u32) -> Vec<u8
     flash.bytes().to_vec()
 }
 
-/// Chains of cuts: scripts of few operations, cut so often in a row. Of the last cut's states one in
-/// so many is booted.
-fn chains<C: Chip>(media: fn() -> Simulated<C>, most: usize, n: u32, depth: u32, one_in: u32) {
-    cases(n, scripts(most), |script| {
+/// Chains of cuts: one operation is cut, the next is completed, and one after it is cut. Of the last
+/// cut's states one in so many is booted.
+fn chains<C: Chip>(
+    scripts: impl Strategy<Value = Script>,
+    media: fn() -> Simulated<C>,
+    n: u32,
+    depth: u32,
+    one_in: u32,
+) {
+    cases(n, scripts, |script| {
         let e = explore_with(
             script.clone(),
             media(),
@@ -445,28 +440,26 @@ fn chains<C: Chip>(media: fn() -> Simulated<C>, most: usize, n: u32, depth: u32,
     });
 }
 
-// One operation is cut, the next is completed, and one after it is cut: at least three.
-
 #[test]
 fn chains_on_used_flash() {
     let full = || Simulated::<Tiny>::with_image(used::<128, true>(40, 1)).refusal_fails();
-    chains(full, 4, 3, 2, 32);
+    chains(writes(3..=3), full, 1, 2, 48);
     let boots = || Simulated::<Tiny>::with_image(used::<128, true>(41, 10)).refusal_fails();
-    chains(boots, 4, 2, 2, 32);
+    chains(writes(3..=3), boots, 1, 2, 48);
 }
 
 #[test]
 fn chains_on_flash_with_overwrites() {
     let few = || Simulated::<Overwrites>::with_image(used::<256, false>(9, 3)).refusal_fails();
-    chains(few, 4, 2, 2, 32);
+    chains(scripts(4), few, 2, 2, 32);
     let full = || Simulated::<Overwrites>::with_image(used::<256, false>(80, 2)).refusal_fails();
-    chains(full, 4, 2, 2, 32);
+    chains(writes(3..=3), full, 1, 2, 64);
 }
 
 #[test]
 fn chains_on_used_flash_behind_a_buffer() {
     let full = || Simulated::<BufferedNor>::with_image(used::<128, true>(40, 1)).refusal_fails();
-    chains(full, 3, 2, 1, 1);
+    chains(writes(3..=3), full, 2, 1, 1);
 }
 
 /// Writes of any pages wear all blocks alike, and leave what they have written.
