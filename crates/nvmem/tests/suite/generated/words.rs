@@ -415,17 +415,17 @@ fn campaign<M: Model>(depth: u32, most: usize, cases: u32) {
 
 #[test]
 fn in_order_16() {
-    campaign::<InOrder16>(1, 60, 50);
+    campaign::<InOrder16>(1, 60, 150);
 }
 
 #[test]
 fn in_order_32() {
-    campaign::<InOrder32>(2, 30, 3);
+    campaign::<InOrder32>(2, 30, 9);
 }
 
 #[test]
 fn buffered_32() {
-    campaign::<Buffered32>(1, 40, 8);
+    campaign::<Buffered32>(1, 40, 24);
 }
 
 /// What a region holds that nobody has written by rule: fields of words, and bytes of cells.
