@@ -99,6 +99,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
         memory: &Memory<'_>,
         context: u32,
     ) -> Result<(), Error<D::Error>> {
+        self.images.settle().map_err(Error::Medium)?;
         let to = pick_target(&self.images, &self.policy, N);
         self.images
             .checkpoint_to(to, name, &self.mode, memory, context)
@@ -117,6 +118,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     /// On flash the newest may be missing from the list after a cut in its last words, until the
     /// next [`Archive::restore`]. **Cost**: reads the head of each. **Errors**: [`Error::Medium`].
     pub fn list(&mut self) -> Result<[Option<Entry>; N], Error<D::Error>> {
+        self.images.settle().map_err(Error::Medium)?;
         let mut out = [None; N];
         let mut count = 0;
         for slot in 0..N {
@@ -184,6 +186,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
 
     /// The slot of the checkpoint with this sequence number.
     fn slot_of(&mut self, sequence: u32) -> Result<usize, Error<D::Error>> {
+        self.images.settle().map_err(Error::Medium)?;
         for slot in 0..N {
             if self
                 .entry_head(slot)?

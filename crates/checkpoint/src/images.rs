@@ -19,7 +19,8 @@
 //!           head    matches  matches     matches
 //! ```
 //!
-//! While this boot writes to a slot, and if it has failed, the slot's rank is `Writing`.
+//! While this boot writes to a slot, and if that has failed, the slot's rank is `Writing`: it is read
+//! again before anything else is done.
 //!
 //! A slot with a head of an older format has the rank `Older`: it counts as empty, and is named in
 //! the error if no image counts.
@@ -86,7 +87,7 @@ pub(crate) enum Rank {
     Torn,
     /// The head is valid, and the trailer does not match it; or the image was rejected.
     Begun,
-    /// This boot has begun to write here, and did not end: not all of it may be persistent.
+    /// The slot must be read first: this boot has begun to write here, and did not end.
     Writing,
     /// Head and trailer match. On media with unstable words the trailer itself may be unstable.
     Complete,
@@ -183,8 +184,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
             return Err(Error::BadRange);
         }
         let slot = (range.end - range.start) / N as u32 / align * align;
-        let blank = Slot {
-            rank: Rank::Blank,
+        let unread = Slot {
+            rank: Rank::Writing,
             sequence: 0,
         };
         let mut images = Images {
@@ -192,7 +193,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
             start: range.start,
             slot,
             program,
-            slots: [blank; N],
+            slots: [unread; N],
             current: N,
         };
         if !images.fits(0) {
@@ -200,7 +201,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 needed: Self::needed(0),
             });
         }
-        images.scan().map_err(Error::Medium)?;
+        images.settle().map_err(Error::Medium)?;
         Ok(images)
     }
 
@@ -218,8 +219,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
     ///
     /// **Power loss**: the previous image is valid, or this one; the next `restore` settles which.
     /// **Cost**: writes the extents' bytes, 44 bytes, and 8 for each extent, rounded up to the
-    /// program word. On flash also two words, and an erase of each unit touched. Behind a write
-    /// buffer, after a checkpoint that failed, also a word or an erase, and a flush.
+    /// program word. On flash also two words, and an erase of each unit touched. After a checkpoint
+    /// that failed, also a flush, and the reads of [`Images::open`] for one slot.
     /// [`CopyIfChange`](crate::CopyIfChange) reads all of it and writes what differs. **Errors**:
     /// [`Error::TooSmall`]: nothing was written. [`Error::Damaged`]: the bytes written differ from
     /// those announced, and the previous image stays valid. [`Error::Medium`]: as after a power
@@ -230,6 +231,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         memory: &Memory<'_>,
         context: u32,
     ) -> Result<(), Error<D::Error>> {
+        self.settle().map_err(Error::Medium)?;
         self.checkpoint_to(self.target(N), 0, mode, memory, context)
     }
 
@@ -493,11 +495,32 @@ impl<D: Medium, const N: usize> Images<D, N> {
         self.slots.iter().filter(some).count() as u8
     }
 
-    /// Scans all slots.
+    /// Reads all slots.
     pub(crate) fn scan(&mut self) -> Result<(), D::Error> {
+        for slot in 0..N {
+            self.rank_as(slot, Rank::Writing);
+        }
+        self.settle()
+    }
+
+    // INVARIANT "Read again after an error": before an image is written or one is chosen, each slot
+    // has the rank that it would have at a boot. An image that was begun and did not end may be
+    // whole on the medium, or in its buffer. If it counts at the next boot, it counts now, and the
+    // next images go to other slots. Otherwise one of them would be written over it: a cut in the
+    // erase of its first unit, or a head that stays in the buffer, leaves a damaged image that is
+    // newer than the one that counts.
+    // Noticed by: tests/suite/generated/found.rs; planted `failed-image-overwritten`.
+    /// Reads the slots whose content is not known, after a flush, and chooses the image that counts.
+    pub(crate) fn settle(&mut self) -> Result<(), D::Error> {
+        let unread = |s: &Slot| s.rank == Rank::Writing;
+        if !self.slots.iter().any(unread) {
+            return Ok(());
+        }
         flush_before_reading(&mut self.medium)?;
         for slot in 0..N {
-            self.scan_slot(slot)?;
+            if self.rank(slot) == Rank::Writing {
+                self.scan_slot(slot)?;
+            }
         }
         self.current = self.candidate();
         Ok(())

@@ -1,17 +1,18 @@
 //! What the campaigns have found, each as its shortest script.
 
+use super::flash;
 use super::judge::Seen;
-use super::media::FRAM;
+use super::media::{FRAM, HalfPages, Words32};
 use super::program::{Op, Script};
 use super::run::boot;
-use super::stores::{InLog, InSlots, Layout};
+use super::stores::{InArchive, InLog, InSlots, Layout};
 use crate::faulty::{Fault, Part};
-use checkpoint::Split;
+use checkpoint::{CopyIfChange, Full, Split};
 use nvmem::{Buffered32, Medium};
 use powerfail::{Mapped, Media, World, explore_with};
 
 use Fault::{Change, None};
-use Op::{Boot, Fill, Load, Save};
+use Op::{Boot, Fill, Load, Save, Use};
 
 /// The first byte changes, so that the next save writes one cell.
 const fn byte(byte: u8) -> Op {
@@ -78,4 +79,33 @@ fn slots_are_saved_after_a_flush_that_failed() {
     let next = [byte(3), Save(None)];
     let ops = after_a_flush_that_failed(5, &next);
     cut_everywhere::<InSlots<Split, 2>, _>(mapped(), ops);
+}
+
+/// A save that fails before it has changed anything.
+const FAILS_AT_ONCE: Op = Save(Change(0, Part::Nothing));
+
+/// The first save fails in its last operation: all of it is there. Then two fail in their first.
+/// The fourth one erased the slot of the first, and a cut in that erase left a checkpoint that was
+/// damaged and the only one.
+#[test]
+fn slots_on_flash_are_saved_after_a_save_that_failed_at_its_end() {
+    let fails_at_its_end = Save(Change(10, Part::Nothing));
+    let ops = vec![fails_at_its_end, FAILS_AT_ONCE, FAILS_AT_ONCE, Save(None)];
+    cut_everywhere::<InSlots<CopyIfChange<Full>, 3>, _>(flash::<Words32>(), ops);
+}
+
+/// The same in an archive, behind a checkpoint that counts: the damaged one was newer.
+#[test]
+fn archives_on_flash_are_saved_after_a_save_that_failed_at_its_end() {
+    let (heap, stack) = (0, 0);
+    let fails_at_its_end = Save(Change(7, Part::All));
+    let ops = vec![
+        Use { heap, stack },
+        Save(None),
+        fails_at_its_end,
+        FAILS_AT_ONCE,
+        FAILS_AT_ONCE,
+        Save(None),
+    ];
+    cut_everywhere::<InArchive, _>(flash::<HalfPages>(), ops);
 }
