@@ -87,7 +87,7 @@ pub(crate) enum Rank {
     Torn,
     /// The head is valid, and the trailer does not match it; or the image was rejected.
     Begun,
-    /// The slot must be read first: this boot has begun to write here, and did not end.
+    /// This boot has begun to write here, and did not end: the slot must be read again.
     Writing,
     /// Head and trailer match. On media with unstable words the trailer itself may be unstable.
     Complete,
@@ -115,6 +115,8 @@ pub(crate) fn later(a: u32, b: u32) -> bool {
 /// Why an image is not restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rejection {
+    /// The head reads differently than when the slot was scanned: an erase of it was cut.
+    Torn,
     Damaged,
     Program,
     Memory,
@@ -123,7 +125,7 @@ pub(crate) enum Rejection {
 impl Rejection {
     pub(crate) fn error<E>(self, head: &Head) -> Error<E> {
         match self {
-            Rejection::Damaged => Error::Damaged,
+            Rejection::Torn | Rejection::Damaged => Error::Damaged,
             Rejection::Program => Error::OtherProgram {
                 found: head.program(),
             },
@@ -184,8 +186,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
             return Err(Error::BadRange);
         }
         let slot = (range.end - range.start) / N as u32 / align * align;
-        let unread = Slot {
-            rank: Rank::Writing,
+        let blank = Slot {
+            rank: Rank::Blank,
             sequence: 0,
         };
         let mut images = Images {
@@ -193,7 +195,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
             start: range.start,
             slot,
             program,
-            slots: [unread; N],
+            slots: [blank; N],
             current: N,
         };
         if !images.fits(0) {
@@ -201,7 +203,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 needed: Self::needed(0),
             });
         }
-        images.settle().map_err(Error::Medium)?;
+        images.scan().map_err(Error::Medium)?;
         Ok(images)
     }
 
@@ -289,7 +291,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
         memory: &mut Memory<'_>,
         target: impl Fn(&Self) -> usize,
     ) -> Result<Restored, Error<D::Error>> {
-        self.scan().map_err(Error::Medium)?;
+        let known = (self.slots, self.current);
+        self.scan().map_err(|e| self.could_not_read(known, e))?;
         let mut error = None;
         let mut damaged = 0u8;
         let mut head = Head::unread();
@@ -299,7 +302,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
             let slot = self.current;
             let mut rejection = self
                 .check_image(slot, memory, &mut head)
-                .map_err(Error::Medium)?;
+                .map_err(|e| self.could_not_read(known, e))?;
             if rejection.is_none() {
                 match self.make_stable(slot, &mut head, &target) {
                     Ok(slot) => return self.apply(slot, &head, memory, damaged),
@@ -311,6 +314,9 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 // Only a confirmed image counts as damaged: one that is only marked may be the
                 // victim of two cuts.
                 Some(Rejection::Damaged) => damaged += u8::from(self.rank(slot) == Rank::Confirmed),
+                // No image of this program is overwritten before a newer one is stable. But those
+                // of other programs are.
+                Some(Rejection::Torn) => {}
                 // Another program's image is a more useful error than a damaged one of ours.
                 _ => error = rejection.map(|r| r.error(&head)),
             }
@@ -325,6 +331,16 @@ impl<D: Medium, const N: usize> Images<D, N> {
         })
     }
 
+    /// A restore has failed before it has written anything: the slots count as before. Otherwise an
+    /// image that an earlier restore has rejected would be spared again, and the one that counts
+    /// overwritten.
+    fn could_not_read(&mut self, known: ([Slot; N], usize), e: D::Error) -> Error<D::Error> {
+        if !planted!("checkpoint/failed-restore-believed") {
+            (self.slots, self.current) = known;
+        }
+        Error::Medium(e)
+    }
+
     // INVARIANT "Checked before it is memory": nothing is written to memory before the whole image
     // was checked, and nothing outside of the segments (`locate` in memory.rs).
     // Noticed by: `hostile_images` in tests/suite/images.rs; planted `crc-unchecked`,
@@ -337,7 +353,15 @@ impl<D: Medium, const N: usize> Images<D, N> {
         head: &mut Head,
     ) -> Result<Option<Rejection>, D::Error> {
         if !self.read_head(slot, head)? {
-            return Ok(Some(Rejection::Damaged));
+            let mut torn = Self::SIZES.unstable;
+            if planted!("checkpoint/torn-head-is-damage") {
+                torn = false;
+            }
+            return Ok(Some(if torn {
+                Rejection::Torn
+            } else {
+                Rejection::Damaged
+            }));
         }
         if head.program() != self.program && !planted!("checkpoint/any-program") {
             return Ok(Some(Rejection::Program));
@@ -495,12 +519,14 @@ impl<D: Medium, const N: usize> Images<D, N> {
         self.slots.iter().filter(some).count() as u8
     }
 
-    /// Reads all slots.
+    /// Reads all slots, after a flush, and chooses the image that counts.
     pub(crate) fn scan(&mut self) -> Result<(), D::Error> {
+        flush_before_reading(&mut self.medium)?;
         for slot in 0..N {
-            self.rank_as(slot, Rank::Writing);
+            self.scan_slot(slot)?;
         }
-        self.settle()
+        self.current = self.candidate();
+        Ok(())
     }
 
     // INVARIANT "Read again after an error": before an image is written or one is chosen, each slot
@@ -509,17 +535,29 @@ impl<D: Medium, const N: usize> Images<D, N> {
     // next images go to other slots. Otherwise one of them would be written over it: a cut in the
     // erase of its first unit, or a head that stays in the buffer, leaves a damaged image that is
     // newer than the one that counts.
-    // Noticed by: tests/suite/generated/found.rs; planted `failed-image-overwritten`.
-    /// Reads the slots whose content is not known, after a flush, and chooses the image that counts.
+    // Noticed by: tests/suite/generated/found.rs; planted `failed-image-overwritten`,
+    // `victim-counts-again`.
+    /// Flushes, reads the slots whose content is not known, and chooses the image that counts.
+    ///
+    /// If a save has failed before it changed its slot, the image there stays what it was: the one
+    /// to overwrite. It may be newer than the one that counts, and rejected.
     pub(crate) fn settle(&mut self) -> Result<(), D::Error> {
-        let unread = |s: &Slot| s.rank == Rank::Writing;
-        if !self.slots.iter().any(unread) {
+        if self.slots.iter().all(|s| s.rank != Rank::Writing) {
             return Ok(());
         }
         flush_before_reading(&mut self.medium)?;
         for slot in 0..N {
-            if self.rank(slot) == Rank::Writing {
-                self.scan_slot(slot)?;
+            let Some(Slot {
+                rank: Rank::Writing,
+                sequence,
+            }) = self.slots.get(slot).copied()
+            else {
+                continue;
+            };
+            self.scan_slot(slot)?;
+            let old = self.slots.get(slot).is_some_and(|s| s.sequence != sequence);
+            if old && !planted!("checkpoint/victim-counts-again") {
+                self.rank_as(slot, self.rank(slot).min(Rank::Begun));
             }
         }
         self.current = self.candidate();

@@ -9,11 +9,26 @@
 //! | `run` | executes a script against a store and the judge |
 //! | `media` | kinds of flash, and images whose numbers soon wrap |
 //! | `found` | what the campaigns have found: each as its shortest script |
+//!
+//! These have programs of their own, without power cuts:
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `damage` | flipped bits, and a bus that misreads |
+//! | `modes` | modes that change their mind |
+//! | `retention` | what an archive keeps |
+//! | `heap` | tracked heaps |
+//! | `rooms` | logs of just the size that they ask for |
 
+mod damage;
 mod found;
+mod heap;
 mod judge;
 mod media;
+mod modes;
 mod program;
+mod retention;
+mod rooms;
 mod run;
 mod stores;
 
@@ -27,11 +42,13 @@ use powerfail::{
     random,
 };
 use program::scripts;
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
 use run::{boot, forever};
 use stores::{InArchive, InLog, InSlots, Layout};
 
-/// Scripts of up to so many operations, cut everywhere.
-fn campaign<L: Layout, M: Media>(media: fn() -> M, most: usize, cases: u32)
+/// Scripts of up to so many operations, cut everywhere, so many times in a row.
+fn campaign<L: Layout, M: Media>(media: fn() -> M, most: usize, cases: u32, depth: u32)
 where
     for<'r> M::Nv<'r>: nvmem::Medium,
 {
@@ -42,8 +59,24 @@ where
     )
     .cases(programs(cases))
     .seed(seed())
+    .depth(depth)
     .run();
     println!("{s}");
+}
+
+/// Tries a program with so many inputs, from the run's seed. A failure prints the shortest input.
+fn each<S: Strategy>(inputs: S, cases: u32, program: impl Fn(S::Value)) {
+    let mut runner = TestRunner::new(Config {
+        cases: programs(cases),
+        rng_seed: RngSeed::Fixed(seed()),
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let tried = runner.run(&inputs, |input| {
+        program(input);
+        Ok(())
+    });
+    tried.unwrap_or_else(|e| panic!("{e}"));
 }
 
 /// One program that goes on through cuts at random, with operations from a seed.
@@ -65,10 +98,12 @@ where
 
 /// A campaign for each store and medium.
 macro_rules! campaigns {
-    ($($name:ident: $store:ty, $media:expr, $most:literal operations, $cases:literal programs;)+) => {
+    ($depth:literal cuts in a row: $(
+        $name:ident: $store:ty, $media:expr, $most:literal operations, $cases:literal programs;
+    )+) => {
         $(#[test]
         fn $name() {
-            campaign::<$store, _>(|| $media, $most, $cases);
+            campaign::<$store, _>(|| $media, $most, $cases, $depth);
         })+
     };
 }
@@ -78,30 +113,37 @@ fn flash<C: Chip>() -> Simulated<C> {
     Simulated::new(media::FLASH).refusal_fails()
 }
 
-campaigns! {
-    log_fram: InLog<32>, Simulated::<SpiFram>::new(media::FRAM), 10 operations, 2 programs;
-    log_mram: InLog<32>, Simulated::<Mram16>::new(media::FRAM), 12 operations, 8 programs;
-    log_in_order: InLog<32>, Mapped::<InOrder16>::new(media::FRAM), 10 operations, 2 programs;
+campaigns! { 1 cuts in a row:
+    log_fram: InLog<32>, Simulated::<SpiFram>::new(media::FRAM), 10 operations, 8 programs;
+    log_mram: InLog<32>, Simulated::<Mram16>::new(media::FRAM), 12 operations, 24 programs;
+    log_in_order: InLog<32>, Mapped::<InOrder16>::new(media::FRAM), 10 operations, 4 programs;
     log_buffered: InLog<32>, Mapped::<Buffered32>::new(media::FRAM), 8 operations, 1 programs;
     log_multiwrite: InLog<32>, flash::<Multiwrite>(), 10 operations, 2 programs;
     log_words: InLog<32>, flash::<Words32>(), 12 operations, 8 programs;
-    log_half_pages: InLog<128>, flash::<HalfPages>(), 14 operations, 12 programs;
+    log_half_pages: InLog<128>, flash::<HalfPages>(), 14 operations, 16 programs;
     log_buffered_flash: InLog<64>, flash::<BufferedNor>(), 8 operations, 1 programs;
-    log_wraps_fram: InLog<32>, media::log_on_fram(), 10 operations, 1 programs;
-    log_wraps_flash: InLog<128>, media::log_on_flash(), 14 operations, 8 programs;
-    slots_fram: InSlots<Split, 2>, Simulated::<SpiFram>::new(media::FRAM), 10 operations, 2 programs;
-    slots_mram: InSlots<Full, 2>, Simulated::<Mram16>::new(media::FRAM), 12 operations, 6 programs;
+    log_wraps_fram: InLog<32>, media::log_on_fram(), 10 operations, 8 programs;
+    log_wraps_flash: InLog<128>, media::log_on_flash(), 14 operations, 12 programs;
+    slots_fram: InSlots<Split, 2>, Simulated::<SpiFram>::new(media::FRAM), 10 operations, 8 programs;
+    slots_mram: InSlots<Full, 2>, Simulated::<Mram16>::new(media::FRAM), 12 operations, 18 programs;
     slots_buffered: InSlots<CopyIfChange<Split>, 2>, Mapped::<Buffered32>::new(media::FRAM), 8 operations, 1 programs;
-    slots_words: InSlots<CopyIfChange<Full>, 3>, flash::<Words32>(), 12 operations, 6 programs;
-    slots_half_pages: InSlots<Split, 3>, flash::<HalfPages>(), 14 operations, 10 programs;
+    slots_words: InSlots<CopyIfChange<Full>, 3>, flash::<Words32>(), 12 operations, 10 programs;
+    slots_half_pages: InSlots<Split, 3>, flash::<HalfPages>(), 14 operations, 16 programs;
     slots_buffered_flash: InSlots<Split, 3>, flash::<BufferedNor>(), 8 operations, 1 programs;
-    slots_wrap: InSlots<Split, 2>, media::slots_on_fram(), 10 operations, 1 programs;
+    slots_wrap: InSlots<Split, 2>, media::slots_on_fram(), 8 operations, 12 programs;
     archive_in_order: InArchive, Mapped::<InOrder16>::new(media::FRAM), 14 operations, 2 programs;
-    archive_words: InArchive, flash::<Words32>(), 16 operations, 6 programs;
+    archive_words: InArchive, flash::<Words32>(), 16 operations, 5 programs;
     archive_half_pages: InArchive, flash::<HalfPages>(), 18 operations, 8 programs;
 }
 
-/// The same for programs without an end.
+// The second cut comes in what the first one has left.
+campaigns! { 2 cuts in a row:
+    deep_log_half_pages: InLog<128>, flash::<HalfPages>(), 5 operations, 1 programs;
+    deep_slots_half_pages: InSlots<CopyIfChange<Full>, 3>, flash::<HalfPages>(), 5 operations, 1 programs;
+    deep_slots_mram: InSlots<Split, 2>, Simulated::<Mram16>::new(media::FRAM), 5 operations, 1 programs;
+}
+
+/// The same for programs without an end. In a chain most boots are cut in what the last cut left.
 macro_rules! lives {
     ($($name:ident: $store:ty, $media:expr, cut every $every:literal events, $boots:literal boots;)+) => {
         $(#[test]
@@ -112,11 +154,14 @@ macro_rules! lives {
 }
 
 lives! {
-    life_log_fram: InLog<32>, Simulated::<SpiFram>::new(media::FRAM), cut every 1500 events, 60 boots;
-    life_log_mram: InLog<32>, Simulated::<Mram16>::new(media::FRAM), cut every 200 events, 200 boots;
-    life_log_words: InLog<32>, flash::<Words32>(), cut every 100 events, 200 boots;
-    life_log_half_pages: InLog<128>, flash::<HalfPages>(), cut every 60 events, 300 boots;
-    life_log_buffered_flash: InLog<64>, flash::<BufferedNor>(), cut every 500 events, 60 boots;
-    life_slots_buffered: InSlots<Split, 2>, Mapped::<Buffered32>::new(media::FRAM), cut every 500 events, 60 boots;
-    life_slots_words: InSlots<CopyIfChange<Full>, 3>, flash::<Words32>(), cut every 100 events, 200 boots;
+    life_log_fram: InLog<32>, Simulated::<SpiFram>::new(media::FRAM), cut every 1500 events, 30 boots;
+    life_log_mram: InLog<32>, Simulated::<Mram16>::new(media::FRAM), cut every 200 events, 100 boots;
+    life_log_words: InLog<32>, flash::<Words32>(), cut every 100 events, 120 boots;
+    life_log_half_pages: InLog<128>, flash::<HalfPages>(), cut every 60 events, 150 boots;
+    life_log_buffered_flash: InLog<64>, flash::<BufferedNor>(), cut every 500 events, 30 boots;
+    life_slots_buffered: InSlots<Split, 2>, Mapped::<Buffered32>::new(media::FRAM), cut every 500 events, 40 boots;
+    life_slots_words: InSlots<CopyIfChange<Full>, 3>, flash::<Words32>(), cut every 100 events, 150 boots;
+    chain_log_half_pages: InLog<128>, flash::<HalfPages>(), cut every 14 events, 2000 boots;
+    chain_slots_half_pages: InSlots<CopyIfChange<Full>, 3>, flash::<HalfPages>(), cut every 14 events, 800 boots;
+    chain_slots_words: InSlots<Split, 3>, flash::<Words32>(), cut every 25 events, 500 boots;
 }

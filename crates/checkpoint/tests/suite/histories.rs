@@ -72,6 +72,35 @@ fn what_is_copied_outlives_its_copies() {
     assert_eq!(boot(&mut d, &Full, 0), Ok(Some(6)), "the image is lost");
 }
 
+/// The third checkpoint is cut in its commit marker, and reads as marked. A program rolls back to it
+/// without a restore.
+#[test]
+fn a_rollback_to_the_newest_is_stable() {
+    let mut d = slots();
+    fn open(d: &mut Slots) -> Result<Archive<&mut Slots, Full, KeepLast, 3>, Error<Off>> {
+        let all = 0..d.capacity();
+        Archive::open(d, all, PROGRAM, Full, KeepLast)
+    }
+    let (mut a, mut b) = ([3; 12], [5; 16]);
+    let memory = Memory::new(&mut a, &mut [], &mut b);
+    d.boot_until(2, |op| matches!(op, Op::Program(at) if at % SLOT == MARK));
+    for n in 1..=3 {
+        let mut archive = open(&mut d).expect("power");
+        let taken = archive.checkpoint(n, &memory, n);
+        assert_eq!(taken.is_ok(), n < 3);
+    }
+    d.boot();
+    d.last_reads(true);
+    let mut archive = open(&mut d).expect("power");
+    let newest = archive.list().expect("power")[0].expect("it reads as marked");
+    assert_eq!(newest.context, 3);
+    archive.roll_back(newest.sequence, &memory).expect("power");
+    d.reads(0..3 * SLOT, false);
+    let list = open(&mut d).and_then(|mut archive| archive.list());
+    let newest = list.expect("power")[0].expect("three are kept");
+    assert_eq!(newest.context, 3, "the rollback had returned");
+}
+
 /// A slot with an image that looks complete, with one torn unit in the middle. Its head equals that
 /// of the next image: the program takes the same checkpoint again and again.
 ///
@@ -231,15 +260,15 @@ fn the_base_is_a_record_that_is_stable() {
 }
 
 /// A buffered medium that knows whether anything was written and not flushed.
-struct Buffered<'f>(RamFram<1024>, &'f Cell<bool>);
+pub struct Buffered<'f, const SIZE: usize>(pub RamFram<SIZE>, pub &'f Cell<bool>);
 
-impl Medium for Buffered<'_> {
+impl<const SIZE: usize> Medium for Buffered<'_, SIZE> {
     type Error = Misuse;
     const CONTRACT: Contract = Contract {
         name: "buffered",
         torn: Torn::Subset,
         unit: 4,
-        ..<RamFram<1024> as Medium>::CONTRACT
+        ..<RamFram<SIZE> as Medium>::CONTRACT
     };
     fn capacity(&self) -> u32 {
         self.0.capacity()
@@ -264,7 +293,7 @@ impl Medium for Buffered<'_> {
 #[test]
 fn what_has_returned_was_flushed() {
     let open = Cell::new(false);
-    let blank = || Buffered(RamFram::filled(0), &open);
+    let blank = || Buffered(RamFram::<1024>::filled(0), &open);
     let (mut a, mut b) = ([1; 40], [2; 40]);
     let memory = Memory::new(&mut a, &mut [], &mut b);
     let flushed = |what: &str| assert!(!open.get(), "{what} returned before a flush");

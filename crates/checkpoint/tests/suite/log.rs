@@ -2,7 +2,7 @@
 //! `crash`.
 
 mod damage;
-mod room;
+pub mod room;
 mod worst;
 pub mod wrap;
 

@@ -13,7 +13,7 @@ const SIZE: usize = 8 * 1024;
 const BLOCKS: usize = SIZE / BLOCK as usize;
 
 /// First fit. A free chunk starts with its size and the offset of the next one, in 16 bits each.
-struct FirstFit {
+pub struct FirstFit {
     start: *mut u8,
     head: Cell<u16>,
 }
@@ -91,11 +91,11 @@ unsafe impl GlobalAlloc for FirstFit {
     }
 }
 
-type Heap = TrackedHeap<FirstFit, BLOCKS>;
+pub type Heap = TrackedHeap<FirstFit, BLOCKS>;
 
-struct Bench {
+pub struct Bench {
     memory: *mut u8,
-    heap: Heap,
+    pub heap: Heap,
     live: Vec<(*mut u8, Layout, u8)>,
 }
 
@@ -105,7 +105,7 @@ const WHOLE: Layout = match Layout::from_size_align(SIZE, 1024) {
 };
 
 impl Bench {
-    fn new() -> Self {
+    pub fn new() -> Self {
         // SAFETY: not of size zero.
         let memory = unsafe { alloc::alloc_zeroed(WHOLE) };
         Bench {
@@ -115,12 +115,12 @@ impl Bench {
         }
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         // SAFETY: all of it was zeroed, and nothing else uses it now.
         unsafe { core::slice::from_raw_parts(self.memory, SIZE) }.to_vec()
     }
 
-    fn step(&mut self, what: u8, size: usize, fill: u8) {
+    pub fn step(&mut self, what: u8, size: usize, fill: u8) {
         let kinds = if fill < 128 { 4 } else { 11 };
         let layout = Layout::from_size_align(size, 1 << (fill % kinds)).unwrap();
         let n = self.live.len();
@@ -162,8 +162,19 @@ impl Bench {
         }
     }
 
+    /// Whether free memory is zero, but for what the allocator keeps there: the first four bytes of
+    /// a chunk, and chunks begin at multiples of eight.
+    pub fn free_memory_is_zero(&self) -> bool {
+        let mut bytes = self.bytes();
+        for (p, layout, _) in &self.live {
+            let off = p.addr() - self.memory.addr();
+            bytes[off..off + layout.size()].fill(0);
+        }
+        bytes.chunks(8).all(|unit| unit[4..] == [0; 4])
+    }
+
     /// The table, computed from the live allocations only.
-    fn check(&self) {
+    pub fn check(&self) {
         let mut table = [0u8; BLOCKS];
         for (p, layout, _) in &self.live {
             let off = p.addr() - self.memory.addr();
@@ -211,7 +222,7 @@ impl Drop for Bench {
 }
 
 /// Takes an image of the heap, and restores it over garbage.
-fn again(heap: &[u8], blocks: &Heap) -> (Vec<u8>, u64) {
+pub fn again(heap: &[u8], blocks: &Heap) -> (Vec<u8>, u64) {
     let mut fram = RamFram::<20_000>::filled(0);
     let mut copy = heap.to_vec();
     let all = 0..fram.capacity();
@@ -225,7 +236,7 @@ fn again(heap: &[u8], blocks: &Heap) -> (Vec<u8>, u64) {
     (found, fram.bytes_written())
 }
 
-fn steps() -> impl Strategy<Value = Vec<(u8, usize, u8)>> {
+pub fn steps() -> impl Strategy<Value = Vec<(u8, usize, u8)>> {
     let size = prop_oneof![1..40usize, 100..300usize, 1..1500usize];
     prop::collection::vec(
         (0..7u8, size, 1..=255u8),

@@ -9,10 +9,10 @@ use super::stores::{InArchive, InLog, InSlots, Layout};
 use crate::faulty::{Fault, Part};
 use checkpoint::{CopyIfChange, Full, Split};
 use nvmem::{Buffered32, Medium};
-use powerfail::{Mapped, Media, World, explore_with};
+use powerfail::{Mapped, Media, Simulated, SpiFram, World, explore_with};
 
-use Fault::{Change, None};
-use Op::{Boot, Fill, Load, Save, Use};
+use Fault::{Change, None, Read};
+use Op::{Boot, Fill, Foreign, Load, Save, Update, Use};
 
 /// The first byte changes, so that the next save writes one cell.
 const fn byte(byte: u8) -> Op {
@@ -108,4 +108,30 @@ fn archives_on_flash_are_saved_after_a_save_that_failed_at_its_end() {
         Save(None),
     ];
     cut_everywhere::<InArchive, _>(flash::<HalfPages>(), ops);
+}
+
+/// The fourth save is cut in the erase of the first one, which is another build's. Its head was
+/// there when the slots were scanned, and not when it was checked: that counted as damage.
+#[test]
+fn the_erase_of_another_program_s_image_leaves_no_damage() {
+    let without_a_marker = Save(Change(6, Part::All));
+    let ops = vec![Save(None), Save(None), Update, without_a_marker, Save(None)];
+    cut_everywhere::<InSlots<Split, 3>, _>(flash::<HalfPages>(), ops);
+}
+
+/// A load that could not read forgot that the newer image is another program's.
+#[test]
+fn another_program_s_image_is_not_spared_after_a_load_that_failed() {
+    for read in 0..12 {
+        let ops = vec![Save(None), Foreign(None), Load(Read(read)), Save(None)];
+        cut_everywhere::<InSlots<Split, 2>, _>(Simulated::<SpiFram>::new(FRAM), ops);
+    }
+}
+
+/// The other program's image is newer. When a save failed before it had changed that one, and it
+/// then counted, the next save was written over the only checkpoint of this program.
+#[test]
+fn another_program_s_image_stays_the_one_to_overwrite() {
+    let ops = vec![Save(None), Foreign(None), FAILS_AT_ONCE, Save(None)];
+    cut_everywhere::<InSlots<Split, 2>, _>(Simulated::<SpiFram>::new(FRAM), ops);
 }

@@ -51,14 +51,14 @@ impl Ram {
     }
 
     /// Whether a load left all that this checkpoint holds. Other bytes are not restored.
-    fn is_in(&self, loaded: &Ram) -> bool {
+    pub fn is_in(&self, loaded: &Ram) -> bool {
         self.statics == loaded.statics
             && self.heap[..self.heap_used] == loaded.heap[..self.heap_used]
             && self.stack[self.stack_from..] == loaded.stack[self.stack_from..]
     }
 }
 
-/// A checkpoint. Its context is the number of the operation that saved it.
+/// A checkpoint. Its context is the number of the operation that made this content.
 #[derive(Clone, Hash, Debug, PartialEq, Eq)]
 pub struct Saved {
     pub ram: Ram,
@@ -79,6 +79,8 @@ pub struct Seen {
     /// Archives: all saves of this build that were begun, and what was deleted.
     begun: Vec<Arc<Saved>>,
     deleted: Vec<u32>,
+    /// The last save or rollback returned `Ok`, and nobody has saved since.
+    pub settled: bool,
 }
 
 impl Default for Seen {
@@ -90,6 +92,7 @@ impl Default for Seen {
             updates: 0,
             begun: vec![],
             deleted: vec![],
+            settled: false,
         }
     }
 }
@@ -98,11 +101,13 @@ impl Seen {
     /// A save is begun, or a rollback to this checkpoint.
     pub fn begins(&mut self, saved: &Arc<Saved>) {
         self.possible.push(Some(saved.clone()));
+        self.settled = false;
     }
 
     /// It returned `Ok`.
     pub fn counts(&mut self, saved: &Arc<Saved>) {
         self.possible = vec![Some(saved.clone())];
+        self.settled = true;
     }
 
     /// The next boot has another number, and memory of another size.
@@ -112,18 +117,20 @@ impl Seen {
         }
         self.updates += 1;
         self.possible = vec![None];
+        self.settled = false;
         (self.begun, self.deleted) = (vec![], vec![]);
     }
 
     /// A load found this. What was restored is never taken back. Where words are unstable, a
     /// checkpoint that was begun later may read as whole at a later boot, until this boot saves.
     #[track_caller]
-    pub fn restores(&mut self, found: &Ram, context: u32, unstable: bool) -> Ram {
+    pub fn restores(&mut self, found: &Ram, context: u32, unstable: bool) -> Arc<Saved> {
         let fits = |p: &Option<Arc<Saved>>| {
             p.as_ref()
                 .is_some_and(|p| p.context == context && p.ram.is_in(found))
         };
-        let at = self.possible.iter().rposition(fits);
+        // Of equal ones any may have been found: the oldest, so that none is excluded.
+        let at = self.possible.iter().position(fits);
         let at = at.unwrap_or_else(|| {
             let of = |p: &Option<Arc<Saved>>| p.as_ref().map(|p| p.context);
             let possible: Vec<_> = self.possible.iter().map(of).collect();
@@ -133,8 +140,7 @@ impl Seen {
         if !unstable {
             self.possible.truncate(1);
         }
-        let saved = self.possible[0].as_ref().expect("it fits");
-        saved.ram.clone()
+        self.possible[0].clone().expect("it fits")
     }
 
     /// A load found nothing.

@@ -39,8 +39,8 @@ impl Chip for HalfPages {
 pub const FRAM: usize = 4096;
 pub const FLASH: usize = 32 * 256;
 
-/// Numbers wrap after three more.
-const LAST: u32 = u32::MAX - 2;
+/// Numbers wrap after one more.
+const LAST: u32 = u32::MAX - 1;
 const OTHER_BUILD: u64 = 99;
 
 /// Another program's checkpoint, with the last numbers before they wrap.

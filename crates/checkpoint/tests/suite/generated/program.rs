@@ -32,8 +32,10 @@ pub enum Op {
     Load(Fault),
     /// The program starts again without a power cut: it opens its checkpoints, and loads.
     Boot(Fault),
-    /// A program of another build, or with other memory, looks for a checkpoint.
-    Other(u8),
+    /// Programs of other builds, and with other memory, look for a checkpoint.
+    Other,
+    /// Another program saves once, where it has as much room. It does not load.
+    Foreign(Fault),
     /// The next boot is one of another build, with more memory.
     Update,
     /// Archives: makes the n-th checkpoint the newest, counted from the newest.
@@ -44,7 +46,7 @@ pub enum Op {
 
 #[derive(Clone, PartialEq)]
 pub struct Script {
-    /// The log compares only where that pays.
+    /// The log compares only where that pays. An archive keeps landmarks, not the last ones.
     pub adaptive: bool,
     pub ops: Vec<Op>,
 }
@@ -79,8 +81,9 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// One operation of a program; with those of archives, too.
-pub fn operation(archives: bool) -> impl Strategy<Value = Op> {
+/// One operation of a program; with those of archives, too. A `still` program hardly changes its
+/// memory, so its checkpoints are the same ones again and again.
+pub fn operation(archives: bool, still: bool) -> impl Strategy<Value = Op> {
     let all = STATICS + HEAP + STACK;
     let len = prop_oneof![2 => 1..40_u16, 1 => 1..all as u16];
     let byte = prop_oneof![1 => Just(0), 3 => any::<u8>()];
@@ -88,12 +91,13 @@ pub fn operation(archives: bool) -> impl Strategy<Value = Op> {
     let in_use = (0..=HEAP as u16, 0..=STACK as u16);
     let of_archives = u32::from(archives);
     prop_oneof![
-        10 => fill,
-        2 => in_use.prop_map(|(heap, stack)| Op::Use { heap, stack }),
+        if still { 1 } else { 10 } => fill,
+        if still { 1 } else { 2 } => in_use.prop_map(|(heap, stack)| Op::Use { heap, stack }),
         14 => fault().prop_map(Op::Save),
         2 => fault().prop_map(Op::Load),
         3 => fault().prop_map(Op::Boot),
-        1 => (0..3_u8).prop_map(Op::Other),
+        1 => Just(Op::Other),
+        1 => fault().prop_map(Op::Foreign),
         1 => Just(Op::Update),
         3 * of_archives => (0..5_u8, fault()).prop_map(|(n, fault)| Op::RollBack(n, fault)),
         2 * of_archives => (0..5_u8, fault()).prop_map(|(n, fault)| Op::Delete(n, fault)),
@@ -101,17 +105,21 @@ pub fn operation(archives: bool) -> impl Strategy<Value = Op> {
 }
 
 pub fn scripts(archives: bool, most: usize) -> impl Strategy<Value = Script> {
-    let ops = prop::collection::vec(operation(archives), 2..=most);
+    let ops = move |still| prop::collection::vec(operation(archives, still), 2..=most);
+    let ops = prop_oneof![3 => ops(false), 1 => ops(true)];
     (any::<bool>(), ops).prop_map(|(adaptive, ops)| Script { adaptive, ops })
 }
 
-/// The n-th operation of a program without an end.
+/// The n-th operation of a program without an end. It is still in every other stretch of its life.
 pub fn endless(seed: u64, n: u32) -> Op {
     let mut runner = TestRunner::new(Config {
         rng_seed: RngSeed::Fixed(seed << 32 ^ u64::from(n)),
         ..Config::default()
     });
-    let op = operation(false).new_tree(&mut runner).expect("no filter");
+    let still = n / 40 % 2 == 1;
+    let op = operation(false, still)
+        .new_tree(&mut runner)
+        .expect("no filter");
     match op.current() {
         // It would soon have more memory than there is.
         Op::Update => Op::Boot(Fault::None),

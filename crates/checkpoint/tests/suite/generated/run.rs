@@ -1,7 +1,7 @@
 //! Executes a script: each operation against the store, and then against the judge.
 
 use super::judge::{Ram, Saved, Seen};
-use super::program::{Op, Script, endless};
+use super::program::{Op, Script, UPDATES, endless};
 use super::stores::Layout;
 use crate::faulty::{Control, Failed, Fault, Faulty};
 use crate::runs::seed;
@@ -23,6 +23,12 @@ pub fn boot<L: Layout, D: Medium>(nv: D, world: &World<'_, Seen>, script: &Scrip
 pub fn forever<L: Layout, D: Medium>(nv: D, world: &World<'_, Seen>) {
     run::<L, _>(nv, world, true, |at| Some(endless(seed(), at)));
 }
+
+/// The number of a program that is no build of this one.
+const FOREIGN_BUILD: u64 = 7;
+
+/// The context of the memory that the first build begins with. Each update has its own.
+const FIRST_CONTEXT: u32 = u32::MAX;
 
 /// What one execution works with.
 struct Run<'w, 'r> {
@@ -49,8 +55,9 @@ fn run<L: Layout, D: Medium>(
         fault = Fault::None;
         match op {
             Op::Boot(meets) => fault = meets,
-            Op::Other(which) => run.other::<L, _>(&mut nv, which),
+            Op::Other => run.others::<L, _>(&mut nv),
             Op::Update => world.update(Seen::update),
+            Op::Foreign(meets) => run.foreign::<L, _>(&mut nv, meets),
             op => unreachable!("{op:?} ends no session"),
         }
     }
@@ -73,16 +80,20 @@ impl Run<'_, '_> {
         let Some(mut store) = self.done("open", opened) else {
             return again;
         };
-        let mut ram = match self.load(&mut store) {
-            Ok(found) => found.unwrap_or_else(|| Ram::filled(7, updates)),
+        let found = match self.load(&mut store) {
+            Ok(found) => found,
             Err(Failed) => return again,
+        };
+        let (mut ram, mut context) = match &found {
+            Some(found) => (found.ram.clone(), found.context),
+            None => (Ram::filled(7, updates), FIRST_CONTEXT - updates as u32),
         };
         loop {
             let at = self.world.with(|w| w.at);
             let op = next(at)?;
             let saved = Arc::new(Saved {
                 ram: ram.clone(),
-                context: at,
+                context,
             });
             self.world.update(|w| {
                 w.at += 1;
@@ -94,16 +105,22 @@ impl Run<'_, '_> {
                 }
             });
             match op {
-                Op::Fill { at, len, byte } => {
-                    let bytes = ram.bytes().skip(at.into()).take(len.into());
+                Op::Fill {
+                    at: from,
+                    len,
+                    byte,
+                } => {
+                    let bytes = ram.bytes().skip(from.into()).take(len.into());
                     bytes.for_each(|b| *b = byte);
+                    context = at;
                 }
                 Op::Use { heap, stack } => {
                     (ram.heap_used, ram.stack_from) = (heap.into(), stack.into());
+                    context = at;
                 }
                 Op::Save(fault) => {
                     self.control.meets(fault);
-                    let done = store.save(&ram.memory(), at);
+                    let done = store.save(&ram.memory(), context);
                     if self.done("save", done).is_some() {
                         self.world.update(|w| {
                             w.counts(&saved);
@@ -114,13 +131,13 @@ impl Run<'_, '_> {
                 Op::Load(fault) => {
                     self.control.meets(fault);
                     if let Ok(Some(found)) = self.load(&mut store) {
-                        ram = found;
+                        (ram, context) = (found.ram.clone(), found.context);
                     }
                 }
                 // A rollback to the newest does nothing.
                 Op::RollBack(nth, fault) => {
-                    if let Some((context, sequence)) = self.nth::<L, _>(&mut store, nth.max(1)) {
-                        let old = self.world.with(|w| w.listed(context));
+                    if let Some((of, sequence)) = self.nth::<L, _>(&mut store, nth.max(1)) {
+                        let old = self.world.with(|w| w.listed(of));
                         self.world.update(|w| w.begins(&old));
                         self.control.meets(fault);
                         let done = L::roll_back(&mut store, sequence, &ram.memory());
@@ -129,7 +146,7 @@ impl Run<'_, '_> {
                         }
                         self.control.meets(Fault::None);
                         if let Ok(Some(found)) = self.load(&mut store) {
-                            ram = found;
+                            (ram, context) = (found.ram.clone(), found.context);
                         }
                     }
                 }
@@ -144,7 +161,7 @@ impl Run<'_, '_> {
                         }
                     }
                 }
-                Op::Boot(_) | Op::Other(_) | Op::Update => return Some(op),
+                Op::Boot(_) | Op::Other | Op::Foreign(_) | Op::Update => return Some(op),
             }
         }
     }
@@ -175,12 +192,12 @@ impl Run<'_, '_> {
     }
 
     /// Loads. `None`: there is no checkpoint.
-    fn load(&self, store: &mut impl Store<Error = Failed>) -> Result<Option<Ram>, Failed> {
+    fn load(&self, store: &mut impl Store<Error = Failed>) -> Result<Option<Arc<Saved>>, Failed> {
         let updates = self.world.with(|w| w.updates);
         let mut found = Ram::filled(0xA5, updates);
         let loaded = store.load(&mut found.memory());
         let mut seen = self.world.get();
-        let ram = match loaded {
+        let found = match loaded {
             // Checkpoints of an earlier build.
             Err(Error::NoImage | Error::OtherProgram { .. } | Error::OtherMemory) => {
                 assert!(!self.control.has_failed(), "an error of the medium is lost");
@@ -194,7 +211,7 @@ impl Run<'_, '_> {
             }
         };
         self.world.set(seen);
-        Ok(ram)
+        Ok(found)
     }
 
     /// The n-th checkpoint of an archive, or one of the last.
@@ -209,24 +226,38 @@ impl Run<'_, '_> {
         list.get(usize::from(nth)).copied()
     }
 
-    /// A program of another build, or with other memory: nothing is restored or written.
-    fn other<L: Layout, D: Medium>(&self, nv: &mut Faulty<D>, which: u8) {
+    /// Programs of another build, and with other memory: nothing is restored or written.
+    fn others<L: Layout, D: Medium>(&self, nv: &mut Faulty<D>) {
         let updates = self.world.with(|w| w.updates);
+        let build = BUILD + updates as u64;
+        let others = [
+            (build, updates + 1),
+            (build + 1, updates),
+            (BUILD + 1 + UPDATES as u64, updates + 2),
+        ];
+        for (build, size) in others {
+            self.control.meets(Fault::None);
+            let mut ram = Ram::filled(0xA5, size);
+            let mut store = L::open(&mut *nv, build, false).expect("no fault");
+            let loaded = store.load(&mut ram.memory());
+            assert!(loaded.is_err(), "another program's: {loaded:?}");
+            let changes = (self.control.writes(), self.control.erases());
+            assert_eq!(changes, (0, 0), "it writes nothing");
+            assert_eq!(ram, Ram::filled(0xA5, size), "memory is unchanged");
+        }
+    }
+
+    /// A program of another build saves, and does not load. It spares the newest checkpoint, whose
+    /// ever it is.
+    fn foreign<L: Layout, D: Medium>(&self, nv: &mut Faulty<D>, fault: Fault) {
+        if !L::SHARED || !self.world.with(|w| w.settled) {
+            return;
+        }
+        self.world.update(|w| w.settled = false);
         self.control.meets(Fault::None);
-        let (build, size) = match which {
-            0 => (BUILD + updates as u64, updates + 1),
-            1 => (BUILD + updates as u64 + 1, updates),
-            _ => (BUILD, updates + 2),
-        };
-        let mut ram = Ram::filled(0xA5, size);
-        let mut store = L::open(nv, build, false).expect("no fault");
-        let loaded = store.load(&mut ram.memory());
-        assert!(loaded.is_err(), "another program's: {loaded:?}");
-        assert_eq!(
-            (self.control.writes(), self.control.erases()),
-            (0, 0),
-            "it writes nothing"
-        );
-        assert_eq!(ram, Ram::filled(0xA5, size), "memory is unchanged");
+        let mut store = L::open(nv, FOREIGN_BUILD, false).expect("no fault");
+        self.control.meets(fault);
+        let saved = store.save(&Ram::filled(0x3C, 0).memory(), 0);
+        self.done("save of another program", saved);
     }
 }

@@ -2,7 +2,8 @@
 
 use super::program::{HEAP, STACK, STATICS, UPDATE, UPDATES};
 use checkpoint::{
-    Archive, CopyIfChange, Cost, Error, Images, Landmarks, Log, Memory, Mode, Slots, Split, Store,
+    Archive, CopyIfChange, Cost, Error, Images, KeepLast, Landmarks, Log, Memory, Mode, Retention,
+    Slots, Split, Store,
 };
 use nvmem::Medium;
 use std::marker::PhantomData;
@@ -16,6 +17,8 @@ pub trait Layout: 'static {
     type In<D: Medium>: Store<Error = D::Error>;
     /// Whether checkpoints have names, and the program can roll back.
     const ARCHIVES: bool = false;
+    /// Whether a save spares the newest checkpoint of another program.
+    const SHARED: bool = true;
 
     fn open<D: Medium>(nv: D, build: u64, adaptive: bool) -> Result<Self::In<D>, Error<D::Error>>;
 
@@ -40,6 +43,7 @@ pub enum InLog<const CELL: usize> {}
 
 impl<const CELL: usize> Layout for InLog<CELL> {
     type In<D: Medium> = Log<D, CELLS, UNITS, CELL>;
+    const SHARED: bool = false;
 
     fn open<D: Medium>(nv: D, build: u64, adaptive: bool) -> Result<Self::In<D>, Error<D::Error>> {
         let all = 0..nv.capacity();
@@ -67,16 +71,36 @@ impl<M: Mode + Default + 'static, const N: usize> Layout for InSlots<M, N> {
     }
 }
 
+/// Which checkpoints an archive keeps.
+pub enum Policy {
+    Last,
+    Landmarks,
+}
+
+impl Retention for Policy {
+    fn victim(&self, ages: &[Option<u32>]) -> usize {
+        match self {
+            Policy::Last => KeepLast.victim(ages),
+            Policy::Landmarks => Landmarks(2).victim(ages),
+        }
+    }
+}
+
 /// An archive of four checkpoints.
 pub enum InArchive {}
 
 impl Layout for InArchive {
-    type In<D: Medium> = Archive<D, CopyIfChange<Split>, Landmarks, 4>;
+    type In<D: Medium> = Archive<D, CopyIfChange<Split>, Policy, 4>;
     const ARCHIVES: bool = true;
 
-    fn open<D: Medium>(nv: D, build: u64, _: bool) -> Result<Self::In<D>, Error<D::Error>> {
+    fn open<D: Medium>(nv: D, build: u64, adaptive: bool) -> Result<Self::In<D>, Error<D::Error>> {
         let all = 0..nv.capacity();
-        Archive::open(nv, all, build, CopyIfChange(Split), Landmarks(2))
+        let policy = if adaptive {
+            Policy::Landmarks
+        } else {
+            Policy::Last
+        };
+        Archive::open(nv, all, build, CopyIfChange(Split), policy)
     }
 
     fn list<D: Medium>(a: &mut Self::In<D>) -> Result<Vec<(u32, u32)>, Error<D::Error>> {

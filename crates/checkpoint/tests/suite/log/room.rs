@@ -68,7 +68,7 @@ fn every_other_cell_is_zero() {
 
 /// What a program does between two checkpoints.
 #[derive(Clone, Debug)]
-struct Step {
+pub struct Step {
     heap_used: usize,
     stack_from: usize,
     /// Cells of 32 bytes: which, how many, and what they get.
@@ -77,7 +77,7 @@ struct Step {
     reboot: bool,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub fn step() -> impl Strategy<Value = Step> {
     let cells = (0..40usize, 1..40usize, prop_oneof![Just(0), any::<u8>()]);
     let cells = prop::collection::vec(cells, 0..6);
     let step = (0..=500usize, 0..=200usize, cells, any::<bool>());
@@ -90,7 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// A log with exactly the bytes that it requires, under any program.
-fn always_room<D: Medium>(d: D, steps: &[Step]) {
+pub fn always_room<D: Medium>(d: D, steps: &[Step]) {
     let (mut statics, mut heap, mut stack) = ([1; 300], [2; 500], [3; 200]);
     // All memory may be in use, with three partial cells.
     let needed = Log::<D, 34, 200, 32>::bytes(1000);
