@@ -145,7 +145,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
 
     /// Makes a copy of an older checkpoint the newest one, so that [`Archive::restore`] brings it
     /// back. The checkpoints between stay until they are replaced or deleted. If it is the newest
-    /// already, nothing is written, unless a cut in its last words may have left it unstable.
+    /// already, nothing is written, unless a cut may have left it unstable, or one that is newer.
     ///
     /// `memory` is only compared with the checkpoint's fingerprint. **Power loss**: the newest is
     /// the previous one, or the copy. **Cost**: reads the checkpoint twice and writes it.
@@ -158,9 +158,14 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
         if let Some(rejection) = checked.map_err(Error::Medium)? {
             return Err(rejection.error(&head));
         }
-        // Its marker may be unstable, if nobody has restored it since the cut.
-        let sure = self.images.rank(slot) == Rank::Confirmed;
-        if self.images.current == slot && (sure || planted!("checkpoint/newest-unsure")) {
+        // A cut may have left its marker unstable, or that of a newer one, which then may be the
+        // newest at a later boot.
+        let mut sure = self.images.rank(slot) == Rank::Confirmed
+            && self.images.slots.iter().all(|s| s.rank != Rank::Complete);
+        if planted!("checkpoint/newest-unsure") {
+            sure = true;
+        }
+        if self.images.current == slot && sure {
             return Ok(());
         }
         let mut spared = slot;

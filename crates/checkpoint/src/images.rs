@@ -19,8 +19,8 @@
 //!           head    matches  matches     matches
 //! ```
 //!
-//! While this boot writes to a slot, and if that has failed, the slot's rank is `Writing`: it is read
-//! again before anything else is done.
+//! While this boot writes to a slot, and if that has failed, the slot's rank is `Writing`: it is
+//! read again before anything else is done.
 //!
 //! A slot with a head of an older format has the rank `Older`: it counts as empty, and is named in
 //! the error if no image counts.

@@ -41,7 +41,7 @@ use powerfail::{
     BufferedNor, Chip, EveryEvents, Mapped, Media, Mram16, Simulated, SpiFram, World, endure,
     random,
 };
-use program::scripts;
+use program::{Endless, Mixed, Saves, scripts};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use run::{boot, forever};
@@ -67,7 +67,7 @@ where
 /// Tries a program with so many inputs, from the run's seed. A failure prints the shortest input.
 fn each<S: Strategy>(inputs: S, cases: u32, program: impl Fn(S::Value)) {
     let mut runner = TestRunner::new(Config {
-        cases: programs(cases),
+        cases: if cfg!(miri) { 1 } else { programs(cases) },
         rng_seed: RngSeed::Fixed(seed()),
         failure_persistence: None,
         ..Config::default()
@@ -80,14 +80,14 @@ fn each<S: Strategy>(inputs: S, cases: u32, program: impl Fn(S::Value)) {
 }
 
 /// One program that goes on through cuts at random, with operations from a seed.
-fn life<L: Layout, M: Media>(media: M, every: u64, boots: u64)
+fn life<L: Layout, P: Endless, M: Media>(media: M, every: u64, boots: u64)
 where
     for<'r> M::Nv<'r>: nvmem::Medium,
 {
     let s = endure(
         media,
         EveryEvents(every),
-        |nv, w: &World<'_, Seen>| forever::<L, _>(nv, w),
+        |nv, w: &World<'_, Seen>| forever::<L, P, _>(nv, w),
         |seen: &Seen| seen.saves,
     )
     .boots(u64::from(programs(1)) * boots)
@@ -125,7 +125,7 @@ campaigns! { 1 cuts in a row:
     log_wraps_fram: InLog<32>, media::log_on_fram(), 10 operations, 8 programs;
     log_wraps_flash: InLog<128>, media::log_on_flash(), 14 operations, 12 programs;
     slots_fram: InSlots<Split, 2>, Simulated::<SpiFram>::new(media::FRAM), 10 operations, 8 programs;
-    slots_mram: InSlots<Full, 2>, Simulated::<Mram16>::new(media::FRAM), 12 operations, 18 programs;
+    slots_mram: InSlots<Full, 2>, Simulated::<Mram16>::new(media::FRAM), 12 operations, 80 programs;
     slots_buffered: InSlots<CopyIfChange<Split>, 2>, Mapped::<Buffered32>::new(media::FRAM), 8 operations, 1 programs;
     slots_words: InSlots<CopyIfChange<Full>, 3>, flash::<Words32>(), 12 operations, 10 programs;
     slots_half_pages: InSlots<Split, 3>, flash::<HalfPages>(), 14 operations, 16 programs;
@@ -139,29 +139,33 @@ campaigns! { 1 cuts in a row:
 // The second cut comes in what the first one has left.
 campaigns! { 2 cuts in a row:
     deep_log_half_pages: InLog<128>, flash::<HalfPages>(), 5 operations, 1 programs;
-    deep_slots_half_pages: InSlots<CopyIfChange<Full>, 3>, flash::<HalfPages>(), 5 operations, 1 programs;
-    deep_slots_mram: InSlots<Split, 2>, Simulated::<Mram16>::new(media::FRAM), 5 operations, 1 programs;
+    deep_slots_half_pages: InSlots<CopyIfChange<Full>, 3>, flash::<HalfPages>(), 4 operations, 1 programs;
+    deep_slots_mram: InSlots<Split, 2>, Simulated::<Mram16>::new(media::FRAM), 3 operations, 1 programs;
 }
 
 /// The same for programs without an end. In a chain most boots are cut in what the last cut left.
 macro_rules! lives {
-    ($($name:ident: $store:ty, $media:expr, cut every $every:literal events, $boots:literal boots;)+) => {
+    ($(
+        $name:ident: $store:ty, $media:expr, $of:ident,
+        cut every $every:literal events, $boots:literal boots;
+    )+) => {
         $(#[test]
         fn $name() {
-            life::<$store, _>($media, $every, $boots);
+            life::<$store, $of, _>($media, $every, $boots);
         })+
     };
 }
 
 lives! {
-    life_log_fram: InLog<32>, Simulated::<SpiFram>::new(media::FRAM), cut every 1500 events, 30 boots;
-    life_log_mram: InLog<32>, Simulated::<Mram16>::new(media::FRAM), cut every 200 events, 100 boots;
-    life_log_words: InLog<32>, flash::<Words32>(), cut every 100 events, 120 boots;
-    life_log_half_pages: InLog<128>, flash::<HalfPages>(), cut every 60 events, 150 boots;
-    life_log_buffered_flash: InLog<64>, flash::<BufferedNor>(), cut every 500 events, 30 boots;
-    life_slots_buffered: InSlots<Split, 2>, Mapped::<Buffered32>::new(media::FRAM), cut every 500 events, 40 boots;
-    life_slots_words: InSlots<CopyIfChange<Full>, 3>, flash::<Words32>(), cut every 100 events, 150 boots;
-    chain_log_half_pages: InLog<128>, flash::<HalfPages>(), cut every 14 events, 2000 boots;
-    chain_slots_half_pages: InSlots<CopyIfChange<Full>, 3>, flash::<HalfPages>(), cut every 14 events, 800 boots;
-    chain_slots_words: InSlots<Split, 3>, flash::<Words32>(), cut every 25 events, 500 boots;
+    life_log_fram: InLog<32>, Simulated::<SpiFram>::new(media::FRAM), Mixed, cut every 700 events, 40 boots;
+    life_log_mram: InLog<32>, Simulated::<Mram16>::new(media::FRAM), Mixed, cut every 150 events, 80 boots;
+    life_log_words: InLog<32>, flash::<Words32>(), Mixed, cut every 100 events, 80 boots;
+    life_log_half_pages: InLog<128>, flash::<HalfPages>(), Mixed, cut every 60 events, 150 boots;
+    life_log_buffered_flash: InLog<64>, flash::<BufferedNor>(), Mixed, cut every 250 events, 30 boots;
+    life_slots_buffered: InSlots<Split, 2>, Mapped::<Buffered32>::new(media::FRAM), Mixed, cut every 300 events, 40 boots;
+    life_slots_words: InSlots<CopyIfChange<Full>, 3>, flash::<Words32>(), Mixed, cut every 80 events, 120 boots;
+    chain_log_half_pages: InLog<128>, flash::<HalfPages>(), Mixed, cut every 14 events, 2000 boots;
+    chain_log_of_saves: InLog<128>, flash::<HalfPages>(), Saves, cut every 12 events, 4000 boots;
+    chain_slots_half_pages: InSlots<CopyIfChange<Full>, 3>, flash::<HalfPages>(), Mixed, cut every 14 events, 800 boots;
+    chain_slots_words: InSlots<Split, 3>, flash::<Words32>(), Mixed, cut every 25 events, 500 boots;
 }

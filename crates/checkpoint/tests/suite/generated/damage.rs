@@ -281,6 +281,7 @@ fn damage() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of loads")]
 fn misreads() {
     each(programs(), 6, |p| {
         let (fram, all) = (Fram::filled(0), u32::MAX);

@@ -4,10 +4,11 @@
 use super::program::{HEAP, STACK, STATICS, UPDATE, UPDATES};
 use checkpoint::Memory;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// A program's memory.
-#[derive(Clone, Hash, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Ram {
     statics: Vec<u8>,
     heap: Vec<u8>,
@@ -38,6 +39,13 @@ impl Ram {
         }
     }
 
+    /// Memory of another shape, in which each extent of an image has its place.
+    pub fn with_more_stack(byte: u8, updates: usize) -> Self {
+        let mut ram = Ram::filled(byte, updates);
+        ram.stack.extend([byte; UPDATE]);
+        ram
+    }
+
     /// All bytes, through all segments.
     pub fn bytes(&mut self) -> impl Iterator<Item = &mut u8> {
         let rest = self.heap.iter_mut().chain(&mut self.stack);
@@ -59,10 +67,17 @@ impl Ram {
 }
 
 /// A checkpoint. Its context is the number of the operation that made this content.
-#[derive(Clone, Hash, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     pub ram: Ram,
     pub context: u32,
+}
+
+/// The context says which content it is, and the world is hashed at each event.
+impl Hash for Saved {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.context.hash(state);
+    }
 }
 
 /// What the world knows.

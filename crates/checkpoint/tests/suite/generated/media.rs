@@ -39,7 +39,7 @@ impl Chip for HalfPages {
 pub const FRAM: usize = 4096;
 pub const FLASH: usize = 32 * 256;
 
-/// Numbers wrap after one more.
+/// Numbers wrap after one more; those of a log, where each boot takes two, after two.
 const LAST: u32 = u32::MAX - 1;
 const OTHER_BUILD: u64 = 99;
 
@@ -54,14 +54,14 @@ fn numbered<L: Layout, D: Medium>(blank: &mut D) {
 pub fn log_on_fram() -> Simulated<SpiFram> {
     let mut nv = RamFram::<FRAM>::filled(0);
     numbered::<InLog<32>, _>(&mut nv);
-    renumbered(nv.bytes_mut(), LAST, LAST);
+    renumbered(nv.bytes_mut(), LAST - 1, LAST - 1);
     Simulated::with_image(nv.bytes().to_vec())
 }
 
 pub fn log_on_flash() -> Simulated<HalfPages> {
     let mut nv = RamNor::<{ FLASH / 256 }, 256, 128, 0>::new();
     numbered::<InLog<128>, _>(&mut nv);
-    renumbered(nv.bytes_mut(), LAST, LAST);
+    renumbered(nv.bytes_mut(), LAST - 1, LAST - 1);
     Simulated::with_image(nv.bytes().to_vec())
 }
 

@@ -3,8 +3,9 @@
 use crate::faulty::{Fault, Part};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngSeed, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
 use std::fmt;
+use std::sync::LazyLock;
 
 /// The memory of a program at its first build. Each update makes the statics longer.
 pub const STATICS: usize = 200;
@@ -73,7 +74,9 @@ impl fmt::Debug for Script {
 
 fn fault() -> impl Strategy<Value = Fault> {
     let part = prop_oneof![Just(Part::Nothing), Just(Part::Half), Just(Part::All)];
-    let change = (prop_oneof![2 => 0..8_u8, 1 => 0..50_u8], part);
+    // At once, soon, or later.
+    let nth = prop_oneof![1 => Just(0), 2 => 0..8_u8, 1 => 0..50_u8];
+    let change = (nth, part);
     prop_oneof![
         4 => Just(Fault::None),
         3 => change.prop_map(|(n, part)| Fault::Change(n, part)),
@@ -94,10 +97,10 @@ pub fn operation(archives: bool, still: bool) -> impl Strategy<Value = Op> {
         if still { 1 } else { 10 } => fill,
         if still { 1 } else { 2 } => in_use.prop_map(|(heap, stack)| Op::Use { heap, stack }),
         14 => fault().prop_map(Op::Save),
-        2 => fault().prop_map(Op::Load),
+        2 => prop_oneof![fault(), (0..20_u8).prop_map(Fault::Read)].prop_map(Op::Load),
         3 => fault().prop_map(Op::Boot),
         1 => Just(Op::Other),
-        1 => fault().prop_map(Op::Foreign),
+        3 => fault().prop_map(Op::Foreign),
         1 => Just(Op::Update),
         3 * of_archives => (0..5_u8, fault()).prop_map(|(n, fault)| Op::RollBack(n, fault)),
         2 * of_archives => (0..5_u8, fault()).prop_map(|(n, fault)| Op::Delete(n, fault)),
@@ -110,19 +113,43 @@ pub fn scripts(archives: bool, most: usize) -> impl Strategy<Value = Script> {
     (any::<bool>(), ops).prop_map(|(adaptive, ops)| Script { adaptive, ops })
 }
 
-/// The n-th operation of a program without an end. It is still in every other stretch of its life.
-pub fn endless(seed: u64, n: u32) -> Op {
-    let mut runner = TestRunner::new(Config {
-        rng_seed: RngSeed::Fixed(seed << 32 ^ u64::from(n)),
-        ..Config::default()
-    });
-    let still = n / 40 % 2 == 1;
-    let op = operation(false, still)
-        .new_tree(&mut runner)
-        .expect("no filter");
-    match op.current() {
-        // It would soon have more memory than there is.
-        Op::Update => Op::Boot(Fault::None),
-        op => op,
+/// A program without an end.
+pub trait Endless: 'static {
+    /// Its n-th operation.
+    fn operation(seed: u64, n: u32) -> Op;
+}
+
+/// It changes a byte, saves, and so on: most cuts come in a save, or in the load before.
+pub enum Saves {}
+
+impl Endless for Saves {
+    fn operation(_: u64, n: u32) -> Op {
+        let (at, len, byte) = (0, 1, (n / 2) as u8);
+        match n % 2 {
+            0 => Op::Fill { at, len, byte },
+            _ => Op::Save(Fault::None),
+        }
+    }
+}
+
+/// It does anything, and in every other stretch of its life it is still.
+pub enum Mixed {}
+
+impl Endless for Mixed {
+    fn operation(seed: u64, n: u32) -> Op {
+        // `Config::default` reads the environment, which takes longer than the operation.
+        static CONFIG: LazyLock<Config> = LazyLock::new(Config::default);
+        let mut runner = TestRunner::new(Config {
+            rng_algorithm: RngAlgorithm::XorShift,
+            rng_seed: RngSeed::Fixed(seed << 32 ^ u64::from(n)),
+            ..CONFIG.clone()
+        });
+        let still = n / 40 % 2 == 1;
+        let op = operation(false, still).new_tree(&mut runner);
+        match op.expect("no filter").current() {
+            // It would soon have more memory than there is.
+            Op::Update => Op::Boot(Fault::None),
+            op => op,
+        }
     }
 }

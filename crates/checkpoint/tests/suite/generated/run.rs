@@ -1,7 +1,7 @@
 //! Executes a script: each operation against the store, and then against the judge.
 
 use super::judge::{Ram, Saved, Seen};
-use super::program::{Op, Script, UPDATES, endless};
+use super::program::{Endless, Op, Script};
 use super::stores::Layout;
 use crate::faulty::{Control, Failed, Fault, Faulty};
 use crate::runs::seed;
@@ -20,8 +20,8 @@ pub fn boot<L: Layout, D: Medium>(nv: D, world: &World<'_, Seen>, script: &Scrip
 }
 
 /// A boot of a program that goes on for ever.
-pub fn forever<L: Layout, D: Medium>(nv: D, world: &World<'_, Seen>) {
-    run::<L, _>(nv, world, true, |at| Some(endless(seed(), at)));
+pub fn forever<L: Layout, P: Endless, D: Medium>(nv: D, world: &World<'_, Seen>) {
+    run::<L, _>(nv, world, true, |at| Some(P::operation(seed(), at)));
 }
 
 /// The number of a program that is no build of this one.
@@ -80,6 +80,12 @@ impl Run<'_, '_> {
         let Some(mut store) = self.done("open", opened) else {
             return again;
         };
+        // An archive may roll back before it loads.
+        let at = self.world.with(|w| w.at);
+        if let Some(Op::RollBack(nth, fault)) = next(at) {
+            self.world.update(|w| w.at += 1);
+            self.rolls_back::<L, _>(&mut store, nth, fault, &mut Ram::filled(7, updates));
+        }
         let found = match self.load(&mut store) {
             Ok(found) => found,
             Err(Failed) => return again,
@@ -134,20 +140,11 @@ impl Run<'_, '_> {
                         (ram, context) = (found.ram.clone(), found.context);
                     }
                 }
-                // A rollback to the newest does nothing.
                 Op::RollBack(nth, fault) => {
-                    if let Some((of, sequence)) = self.nth::<L, _>(&mut store, nth.max(1)) {
-                        let old = self.world.with(|w| w.listed(of));
-                        self.world.update(|w| w.begins(&old));
-                        self.control.meets(fault);
-                        let done = L::roll_back(&mut store, sequence, &ram.memory());
-                        if self.archived("roll_back", done) {
-                            self.world.update(|w| w.counts(&old));
-                        }
-                        self.control.meets(Fault::None);
-                        if let Ok(Some(found)) = self.load(&mut store) {
-                            (ram, context) = (found.ram.clone(), found.context);
-                        }
+                    if self.rolls_back::<L, _>(&mut store, nth, fault, &mut ram)
+                        && let Ok(Some(found)) = self.load(&mut store)
+                    {
+                        (ram, context) = (found.ram.clone(), found.context);
                     }
                 }
                 Op::Delete(nth, fault) => {
@@ -214,6 +211,28 @@ impl Run<'_, '_> {
         Ok(found)
     }
 
+    /// Makes the n-th checkpoint of an archive the newest. `false` if there is none.
+    fn rolls_back<L: Layout, D: Medium<Error = Failed>>(
+        &self,
+        store: &mut L::In<D>,
+        nth: u8,
+        fault: Fault,
+        ram: &mut Ram,
+    ) -> bool {
+        let Some((context, sequence)) = self.nth::<L, _>(store, nth) else {
+            return false;
+        };
+        let old = self.world.with(|w| w.listed(context));
+        self.world.update(|w| w.begins(&old));
+        self.control.meets(fault);
+        let done = L::roll_back(store, sequence, &ram.memory());
+        if self.archived("roll_back", done) {
+            self.world.update(|w| w.counts(&old));
+        }
+        self.control.meets(Fault::None);
+        true
+    }
+
     /// The n-th checkpoint of an archive, or one of the last.
     fn nth<L: Layout, D: Medium<Error = Failed>>(
         &self,
@@ -231,19 +250,19 @@ impl Run<'_, '_> {
         let updates = self.world.with(|w| w.updates);
         let build = BUILD + updates as u64;
         let others = [
-            (build, updates + 1),
-            (build + 1, updates),
-            (BUILD + 1 + UPDATES as u64, updates + 2),
+            (build, Ram::filled(0xA5, updates + 1)),
+            (build, Ram::with_more_stack(0xA5, updates)),
+            (build + 1, Ram::filled(0xA5, updates)),
         ];
-        for (build, size) in others {
+        for (build, garbage) in others {
             self.control.meets(Fault::None);
-            let mut ram = Ram::filled(0xA5, size);
+            let mut ram = garbage.clone();
             let mut store = L::open(&mut *nv, build, false).expect("no fault");
             let loaded = store.load(&mut ram.memory());
             assert!(loaded.is_err(), "another program's: {loaded:?}");
             let changes = (self.control.writes(), self.control.erases());
             assert_eq!(changes, (0, 0), "it writes nothing");
-            assert_eq!(ram, Ram::filled(0xA5, size), "memory is unchanged");
+            assert_eq!(ram, garbage, "memory is unchanged");
         }
     }
 
