@@ -165,7 +165,7 @@ lives! {
     life_slots_buffered: InSlots<Split, 2>, Mapped::<Buffered32>::new(media::FRAM), Mixed, cut every 300 events, 40 boots;
     life_slots_words: InSlots<CopyIfChange<Full>, 3>, flash::<Words32>(), Mixed, cut every 80 events, 120 boots;
     chain_log_half_pages: InLog<128>, flash::<HalfPages>(), Mixed, cut every 14 events, 2000 boots;
-    chain_log_of_saves: InLog<128>, flash::<HalfPages>(), Saves, cut every 12 events, 4000 boots;
+    chain_log_of_saves: InLog<128>, flash::<HalfPages>(), Saves, cut every 12 events, 12000 boots;
     chain_slots_half_pages: InSlots<CopyIfChange<Full>, 3>, flash::<HalfPages>(), Mixed, cut every 14 events, 800 boots;
     chain_slots_words: InSlots<Split, 3>, flash::<Words32>(), Mixed, cut every 25 events, 500 boots;
 }
