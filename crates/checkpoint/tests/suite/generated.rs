@@ -162,7 +162,7 @@ lives! {
     life_log_words: InLog<32>, flash::<Words32>(), Mixed, cut every 100 events, 80 boots;
     life_log_half_pages: InLog<128>, flash::<HalfPages>(), Mixed, cut every 60 events, 150 boots;
     life_log_buffered_flash: InLog<64>, flash::<BufferedNor>(), Mixed, cut every 250 events, 30 boots;
-    life_slots_buffered: InSlots<Split, 2>, Mapped::<Buffered32>::new(media::FRAM), Mixed, cut every 300 events, 40 boots;
+    life_slots_buffered: InSlots<Split, 2>, Mapped::<Buffered32>::new(media::FRAM), Mixed, cut every 300 events, 120 boots;
     life_slots_words: InSlots<CopyIfChange<Full>, 3>, flash::<Words32>(), Mixed, cut every 80 events, 120 boots;
     chain_log_half_pages: InLog<128>, flash::<HalfPages>(), Mixed, cut every 14 events, 2000 boots;
     chain_log_of_saves: InLog<128>, flash::<HalfPages>(), Saves, cut every 12 events, 12000 boots;
