@@ -143,15 +143,15 @@ impl Project {
 
     /// `package/sabotage` for each package that plants bugs, for `--features`.
     pub fn sabotage(&self) -> String {
-        self.with("sabotage")
+        self.packages_with("sabotage")
     }
 
     /// `package/media` for each package whose suite leaves out media without it, for `--features`.
     pub fn media(&self) -> String {
-        self.with("media")
+        self.packages_with("media")
     }
 
-    fn with(&self, feature: &str) -> String {
+    fn packages_with(&self, feature: &str) -> String {
         let having = self.packages.iter().filter(|p| p.has(feature));
         let all: Vec<_> = having.map(|p| format!("{}/{feature}", p.name)).collect();
         all.join(",")

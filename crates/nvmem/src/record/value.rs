@@ -41,11 +41,11 @@ impl<T: Plain, D: Medium> Record<T, D> {
     ///
     /// **Power loss**: the record keeps its value, or gets `initial` if the range was blank; a
     /// format that was cut is repeated. **Cost**: reads the headers and a few slots. Writes one
-    /// slot if the range is blank, if a write was cut, or if a bank holds no slot yet: the first two
-    /// opens after a format. Otherwise it writes nothing. On flash that write erases a bank, unless
-    /// [`Contract::overwrites`](crate::device::Contract::overwrites) and a slot is free. On a medium
-    /// without erase that writes in order, it writes only if the range is blank. **Errors**: all of
-    /// [`RecordError`].
+    /// slot if the range is blank, if a write was cut, or if a bank holds no slot yet: the first
+    /// two opens after a format. Otherwise it writes nothing. On flash that write erases a bank,
+    /// unless [`Contract::overwrites`](crate::device::Contract::overwrites) and a slot is free. On
+    /// a medium without erase that writes in order, it writes only if the range is blank.
+    /// **Errors**: all of [`RecordError`].
     pub fn open(medium: D, range: Range<u32>, initial: T) -> output!(Result<Self, D>) {
         steps!({
             wait!(Self::open_with::<T>(

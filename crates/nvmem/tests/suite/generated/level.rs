@@ -421,8 +421,8 @@ fn used<const ERASE: usize, const ONCE: bool>(writes: u32, boots: u32) -> Vec<u8
     flash.bytes().to_vec()
 }
 
-/// Chains of cuts: one operation is cut, the next is completed, and one after it is cut. Of the last
-/// cut's states one in so many is booted.
+/// Chains of cuts: one operation is cut, the next is completed, and one after it is cut. Of the
+/// last cut's states one in so many is booted.
 fn chains<C: Chip>(
     scripts: impl Strategy<Value = Script>,
     media: fn() -> Simulated<C>,

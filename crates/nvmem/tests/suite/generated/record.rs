@@ -450,8 +450,8 @@ fn buffered_flash() {
     campaign(|| flash::<BufferedNor>(bytes::<BufferedNor>(2)), 10, 2);
 }
 
-/// Chains of cuts: one operation is cut, the next is completed, and one after it is cut. Of the last
-/// cut's states one in so many is booted.
+/// Chains of cuts: one operation is cut, the next is completed, and one after it is cut. Of the
+/// last cut's states one in so many is booted.
 fn chains<C: Chip>(media: fn() -> Simulated<C>, most: usize, n: u32, depth: u32, one_in: u32) {
     cases(n, sets(most), |script| {
         let e = explore_with(
@@ -567,9 +567,9 @@ fn damages() -> impl Strategy<Value = Damage> {
         .prop_map(|(sets, at, byte)| Damage { sets, at, byte })
 }
 
-/// A damaged range is refused and stays as it is; or its damage is where nothing counts, or is taken
-/// for a torn write: then a value from before is found. A blank range with other content is never
-/// formatted, except for the place of the format marker at its end.
+/// A damaged range is refused and stays as it is; or its damage is where nothing counts, or is
+/// taken for a torn write: then a value from before is found. A blank range with other content is
+/// never formatted, except for the place of the format marker at its end.
 fn damaged<D: Medium>(nv: &mut D, damage: Damage, change: fn(&mut D) -> &mut [u8]) {
     let all = 0..nv.capacity();
     if let Some(sets) = damage.sets {

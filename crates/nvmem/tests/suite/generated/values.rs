@@ -169,8 +169,8 @@ fn any_bytes_are_refused_or_have_one_image() {
     });
 }
 
-/// A library that keeps values in a region: they are written, changed in place, and read; the region
-/// is closed and opened.
+/// A library that keeps values in a region: they are written, changed in place, and read; the
+/// region is closed and opened.
 #[derive(Clone, Copy, Debug)]
 enum Use {
     Write(u8, [u8; 4]),

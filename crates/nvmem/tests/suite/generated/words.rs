@@ -236,7 +236,8 @@ impl<'m, M: Model> Opened<'m, M> {
         let (stamp, last) = (self.stamp(owner), last(&self.commits));
         let again = self.staged[owner].iter().any(|(o, _)| *o == object);
         let busy = self.is_busy(Some(owner), object);
-        // It keeps the committed states. It sets a word once in a transaction; a cell knows its own.
+        // It keeps the committed states. It sets a word once in a transaction; a cell knows its
+        // own.
         let puts = keeps && !busy && (!again || self.cell(object).is_some());
         let done = match self.cell(object) {
             None if puts => {

@@ -88,7 +88,7 @@ pub struct Script {
 
 /// What a thread has, as the model knows it.
 #[derive(Clone, Hash, Debug, Default)]
-pub struct Known {
+pub struct ThreadSeen {
     version: u16,
     /// The operations of its run that have a record, and what they returned.
     run: Vec<(Op, Result<u32, u16>)>,
@@ -101,7 +101,7 @@ pub struct Known {
 
 #[derive(Clone, Hash, Debug, Default)]
 pub struct Model {
-    threads: [Known; THREADS],
+    threads: [ThreadSeen; THREADS],
     /// The board: how often an object came, and the one that is there.
     board: (u32, Option<u32>),
     /// Objects that nobody owns: those that an open may reclaim, and those of this opening.
