@@ -215,7 +215,7 @@ fn boot<M: Model>(nv: Region<'_, M>, world: &World<'_, Outside>, (ops, openings)
 where
     M::Unit: Width,
 {
-    let (words, mut table) = nv.split_at(BYTES).ok().expect("it has both");
+    let (words, mut table) = nv.split_at(BYTES).expect("it has both");
     let mut words = Some(words);
     loop {
         let none = Opening {
