@@ -534,11 +534,11 @@ fn hostile_on<M: Model>(hostile: &Hostile) {
         let (bits, state) = word_of::<M>(word, widths(1), &hostile.last);
         // SAFETY: as above.
         unsafe { region.store(i * M::Unit::BYTES, bits) };
-        for version in 0..2 {
+        for (version, is_bad) in bad.iter().enumerate() {
             let at = Words::<M>::bytes(n) + (2 * i + version) * size_of::<Pair>();
             let odd = at + std::mem::offset_of!(Pair, odd);
             let odd = odd / M::Unit::BYTES * M::Unit::BYTES;
-            let value = if bad[version] { 0x0202_0202 } else { 0 };
+            let value = if *is_bad { 0x0202_0202 } else { 0 };
             // SAFETY: as above.
             unsafe { region.store(odd, value) };
         }
