@@ -90,7 +90,7 @@ programs! {
     daemons, "programs/daemons.rs":
         [in_order_32 = InOrder32, 4; buffered_16 = Buffered16, 4]
     timers, "programs/timers.rs":
-        [buffered_32 = Buffered32, 4; in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+        [in_order_32 = InOrder32, 5; buffered_32 = Buffered32, 4; buffered_16 = Buffered16, 4]
     turns, "programs/turns.rs":
         [buffered_16 = Buffered16, 4; in_order_32 = InOrder32, 4]
     wraps, "programs/wraps.rs":
@@ -327,9 +327,9 @@ fn daemons_program() {
 
 #[test]
 fn timers_program() {
-    campaign!(more timers::in_order_32, 2; one_in 2);
-    campaign!(more timers::in_order_32, 1, 1; one_in 2);
-    campaign!(timers::buffered_32, 1; one_in 2);
+    campaign!(timers::in_order_32, 2; one_in 2);
+    campaign!(timers::in_order_32, 1, 1; one_in 2);
+    campaign!(more timers::buffered_32, 1; one_in 2);
     campaign!(more timers::buffered_16, 1, 1; one_in 2);
 }
 
