@@ -453,20 +453,3 @@ fn a_slice_ends_at_an_unlock() {
     let acts = vec![Lock(2), Step(vec![], false)];
     super::again(2, super::Mode::Preempt, [(0, acts)]);
 }
-
-/// Thread 2 has a record of its step after the cut, and the judge has not seen its commit: the
-/// kernel or the judge is wrong. One thread records that its step has failed; meanwhile the clock
-/// moves to the end of the other one's time-out. The clock and interrupts come anywhere.
-#[test]
-#[ignore = "it is not known whether the kernel or the judge is wrong"]
-fn a_time_out_beside_a_step_that_fails() {
-    use super::program::{Act::*, End::*, Op::*};
-    let waits = vec![Flags(1, 3, false, Some(6)), Take(2, Some(5))];
-    let times_out = vec![Take(2, Some(10)), Take(2, Some(4))];
-    let threads = [
-        (1, vec![Lock(4), Beside(waits, Fails)]),
-        (2, vec![Interrupt(Send(1, None)), Step(times_out, false)]),
-        (6, vec![Join(0)]),
-    ];
-    super::again(1, super::Mode::Preempt, threads);
-}

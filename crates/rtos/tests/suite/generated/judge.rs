@@ -282,11 +282,10 @@ impl<'w> Judge<'w> {
         None
     }
 
-    /// Tells the world.
+    /// Tells the world. Another thread may run, and commit, just before the world changes.
     fn publish(&self, f: impl FnOnce(&mut Seen)) {
-        let now = at_rest(&self.states.borrow());
         self.w.update(|s| {
-            (s.now, s.doubt) = (now, Vec::new());
+            (s.now, s.doubt) = (at_rest(&self.states.borrow()), Vec::new());
             f(s)
         });
     }
@@ -373,16 +372,11 @@ impl<'w> Judge<'w> {
         let fresh = !self.progress.borrow()[t];
         if from + ticks >= LONG {
             // Any thread may be ready meanwhile.
-            let recorded = *self.recorded.borrow();
-            let done = |u: usize| {
-                let states = self.states.borrow();
-                let done = states.iter().map(|m| m.threads[u].results.len());
-                done.max().unwrap_or(0)
-            };
-            let done: [usize; THREADS] = std::array::from_fn(done);
             self.w.update(|s| {
+                let (recorded, states) = (self.recorded.borrow(), self.states.borrow());
                 for u in (0..THREADS).filter(|u| !recorded[*u]) {
-                    (s.maybe[u], s.had_done[u]) = (true, done[u]);
+                    let done = states.iter().map(|m| m.threads[u].results.len());
+                    (s.maybe[u], s.had_done[u]) = (true, done.max().unwrap_or(0));
                 }
             });
         }
