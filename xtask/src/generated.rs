@@ -42,7 +42,7 @@ const fn generates(
 /// All of them. The rounds of the kernel make a million cuts together, those of each other crate
 /// over 100,000, and with `--all` a hundred million.
 pub const ALL: &[Generates] = &[
-    generates("nv-rtos", "rtos", 6, [6, 60]),
+    generates("nv-rtos", "rtos", 6, [8, 60]),
     generates("nv-mirror", "mirror", 1, [4, 200]),
     generates("nv-device", "device", 1, [1, 150]),
     generates("checkpoint", "log", 1, [4, 100]),

@@ -117,37 +117,41 @@ fn empty(said: &str) -> Option<&str> {
     None
 }
 
+/// `cargo test` of the programs of these packages, and not of their documents.
+fn programs(ctx: &Ctx, packages: &[&str]) -> Command {
+    let mut c = at_root(ctx, cargo(), &["test", "--no-fail-fast"]);
+    c.args(["--lib", "--bins", "--tests", "--examples"]);
+    c.args(packages);
+    c
+}
+
+/// What it says. **Errors**: it fails, or a file of tests has none to run.
+fn ran(s: &Step, c: Command) -> Result<String> {
+    let said = s.run(c)?;
+    match empty(&said) {
+        Some(file) => bail!("{file}: no test ran"),
+        None => Ok(said),
+    }
+}
+
 /// With the features `sabotage`, and no bug chosen: the step `sabotage` runs the same programs, and
 /// building them twice takes ten minutes. With `--all` as the crates are shipped, three cuts in a
 /// row, and no campaign takes a sample.
 pub fn tests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    let test = |packages: &[&str]| {
-        let mut c = at_root(ctx, cargo(), &["test", "--no-fail-fast"]);
-        c.args(["--lib", "--bins", "--tests", "--examples"])
-            .args(packages);
-        c
-    };
-    let ran = |c: Command| -> Result<String> {
-        let said = s.run(c)?;
-        match empty(&said) {
-            Some(file) => bail!("{file}: no test ran"),
-            None => Ok(said),
-        }
-    };
     let (kit, crates) = if ctx.all {
         // The kit's own tests are about campaigns of a given depth.
-        let kit = ran(test(&["-p", "powerfail"]))?;
-        let mut c = test(&["--workspace", "--exclude", "powerfail"]);
+        let kit = ran(s, programs(ctx, &["-p", "powerfail"]))?;
+        let mut c = programs(ctx, &["--workspace", "--exclude", "powerfail"]);
         c.args(["--features", &ctx.project.media()]);
         c.env("POWERFAIL_DEPTH", "3").env("POWERFAIL_SAMPLE", "all");
         if let Some(shard) = ctx.shard {
             c.env("POWERFAIL_SHARD", shard.to_string());
         }
-        (passed(&kit), ran(c)?)
+        (passed(&kit), ran(s, c)?)
     } else {
-        let mut c = test(&["--workspace", "--features", &ctx.project.sabotage()]);
+        let mut c = programs(ctx, &["--workspace", "--features", &ctx.project.sabotage()]);
         seeded(&mut c, ctx.seed("test"));
-        (0, ran(c)?)
+        (0, ran(s, c)?)
     };
     if let Some(module) = without_feature(&crates) {
         bail!("no test of {module} ran: its feature is off");
@@ -160,12 +164,12 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<Outcome> {
 /// The programs of a suite on the media that `cargo xtask test` leaves out, with samples of their
 /// campaigns.
 pub fn media(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    let mut c = at_root(ctx, cargo(), &["test", "--no-fail-fast", "--test", "suite"]);
     let having = ctx.project.packages.iter().filter(|p| p.has("media"));
-    c.args(having.flat_map(|p| ["-p", &p.name]));
+    let packages: Vec<_> = having.flat_map(|p| ["-p", &p.name]).collect();
+    let mut c = programs(ctx, &packages);
     c.args(["--features", &ctx.project.media()]);
     seeded(&mut c, ctx.seed("media"));
-    let n = passed(&s.run(c)?);
+    let n = passed(&ran(s, c)?);
     ensure!(n > 0, "no test ran");
     Ok(format!("{n} tests").into())
 }

@@ -191,7 +191,6 @@ fn in_order_16() {
 }
 
 #[test]
-#[cfg(feature = "sabotage")]
 fn buffered_16() {
     long::<crate::migrate::Buffered16>(3);
 }

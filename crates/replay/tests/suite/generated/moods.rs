@@ -432,7 +432,6 @@ fn in_order_32() {
 }
 
 #[test]
-#[cfg(feature = "sabotage")]
 fn buffered_32() {
     moods::<nv_replay::nvmem::Buffered32>(20);
 }

@@ -773,7 +773,6 @@ fn equal_bits() {
     equal::<InOrder32>(many_objects().boxed());
     equal::<InOrder32>(shorter_loops().boxed());
     equal::<InOrder32>(other_loops().boxed());
-    #[cfg(feature = "sabotage")]
     equal::<nv_replay::nvmem::InOrder16>(other_loops().boxed());
 }
 
