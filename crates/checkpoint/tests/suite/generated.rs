@@ -41,22 +41,24 @@ use powerfail::{
     BufferedNor, Chip, EveryEvents, Mapped, Media, Mram16, Simulated, SpiFram, World, endure,
     random,
 };
-use program::{Endless, Mixed, Saves, scripts};
+use program::{Endless, Mixed, Saves, Script, failing, scripts};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use run::{boot, forever};
 use stores::{InArchive, InLog, InSlots, Layout};
 
-/// Scripts of up to so many operations, cut everywhere, so many times in a row.
-fn campaign<L: Layout, M: Media>(media: fn() -> M, most: usize, cases: u32, depth: u32)
-where
+/// So many of these scripts, cut everywhere, so many times in a row.
+fn campaign<L: Layout, M: Media>(
+    scripts: impl Strategy<Value = Script> + 'static,
+    media: fn() -> M,
+    cases: u32,
+    depth: u32,
+) where
     for<'r> M::Nv<'r>: nvmem::Medium,
 {
-    let s = random(
-        scripts(L::ARCHIVES, most),
-        media,
-        |nv, w: &World<'_, Seen>, script| boot::<L, _>(nv, w, script),
-    )
+    let s = random(scripts, media, |nv, w: &World<'_, Seen>, script| {
+        boot::<L, _>(nv, w, script)
+    })
     .cases(programs(cases))
     .seed(seed())
     .depth(depth)
@@ -103,7 +105,8 @@ macro_rules! campaigns {
     )+) => {
         $(#[test]
         fn $name() {
-            campaign::<$store, _>(|| $media, $most, $cases, $depth);
+            let scripts = scripts(<$store>::ARCHIVES, $most);
+            campaign::<$store, _>(scripts, || $media, $cases, $depth);
         })+
     };
 }
@@ -141,6 +144,18 @@ campaigns! { 2 cuts in a row:
     deep_log_half_pages: InLog<128>, flash::<HalfPages>(), 5 operations, 1 programs;
     deep_slots_half_pages: InSlots<CopyIfChange<Full>, 3>, flash::<HalfPages>(), 4 operations, 1 programs;
     deep_slots_mram: InSlots<Split, 2>, Simulated::<Mram16>::new(media::FRAM), 3 operations, 1 programs;
+}
+
+#[test]
+fn failing_slots_fram() {
+    let media = || Simulated::<SpiFram>::new(media::FRAM);
+    campaign::<InSlots<Split, 2>, _>(failing(), media, 40, 1);
+}
+
+#[test]
+fn failing_slots_words() {
+    let media = flash::<Words32>;
+    campaign::<InSlots<CopyIfChange<Full>, 3>, _>(failing(), media, 200, 1);
 }
 
 /// The same for programs without an end. In a chain most boots are cut in what the last cut left.

@@ -113,6 +113,26 @@ pub fn scripts(archives: bool, most: usize) -> impl Strategy<Value = Script> {
     (any::<bool>(), ops).prop_map(|(adaptive, ops)| Script { adaptive, ops })
 }
 
+/// A save, a few that fail in their first operation or near their end, and a last one. Another
+/// program may save meanwhile. Memory stays as it is.
+pub fn failing() -> impl Strategy<Value = Script> {
+    let late = || (6..12_u8, prop_oneof![Just(Part::Nothing), Just(Part::All)]);
+    let late = || late().prop_map(|(n, part)| Op::Save(Fault::Change(n, part)));
+    let first = prop_oneof![Just(Op::Save(Fault::None)), late()];
+    let next = prop_oneof![
+        3 => Just(Op::Save(Fault::Change(0, Part::Nothing))),
+        1 => Just(Op::Foreign(Fault::None)),
+        1 => late(),
+    ];
+    let ops = (first, prop::collection::vec(next, 1..4));
+    let adaptive = false;
+    ops.prop_map(move |(first, mut ops)| {
+        ops.insert(0, first);
+        ops.push(Op::Save(Fault::None));
+        Script { adaptive, ops }
+    })
+}
+
 /// A program without an end.
 pub trait Endless: 'static {
     /// Its n-th operation.

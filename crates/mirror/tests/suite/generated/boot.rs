@@ -131,9 +131,11 @@ impl<D: Medium> Any<'_, '_, D> {
         match (self, how) {
             (Any::Blocking(m), How::Durable) => Some(m.durable(store)),
             (Any::Blocking(m), How::Committed) => Some(m.committed(store)),
+            (Any::Blocking(m), How::IfDue) => Some(m.durable_if_due(store)),
             (Any::Blocking(m), How::MakeRoom) => Some(m.make_room(store)),
             (Any::Waiting(m), How::Durable) => polled(m.durable(store), fault),
             (Any::Waiting(m), How::Committed) => polled(m.committed(store), fault),
+            (Any::Waiting(m), How::IfDue) => polled(m.durable_if_due(store), fault),
             (Any::Waiting(m), How::MakeRoom) => polled(m.make_room(store), fault),
         }
     }

@@ -154,6 +154,10 @@ impl<'a, 'w> Judge<'a, 'w> {
             seen.allowed
         );
         self.world.update(|w| w.doubts += 1);
+        // A cut may take back what is found on flash, so it is due. No log is, and nothing is found.
+        if self.flash && self.every() == Some(1) {
+            self.unsaved = (*state != State::default()).then_some(1);
+        }
         true
     }
 
@@ -182,17 +186,36 @@ impl<'a, 'w> Judge<'a, 'w> {
         }
     }
 
+    /// After how many commits a save is due.
+    fn every(&self) -> Option<u32> {
+        match self.durability {
+            Durability::BeforeOutput => None,
+            Durability::EachCommit => Some(1),
+            Durability::Every(every) => Some(every.max(1)),
+        }
+    }
+
+    /// Whether one is, if that is known.
+    fn is_due(&self) -> Option<bool> {
+        match self.every() {
+            None => Some(false),
+            Some(every) => self.unsaved.map(|n| n >= every),
+        }
+    }
+
     /// A save begins. Returns whether it is due, if that is known.
     pub fn begins_save(&mut self, how: How, state: &State) -> Option<bool> {
-        let mut due = Some(true);
-        if how == How::Committed {
-            self.unsaved = self.unsaved.map(|n| n + 1);
-            due = self.unsaved.map(|n| match self.durability {
-                Durability::BeforeOutput => false,
-                Durability::EachCommit => true,
-                Durability::Every(every) => n >= every.max(1),
-            });
-        }
+        let due = match how {
+            How::Durable | How::MakeRoom => Some(true),
+            How::Committed => {
+                self.unsaved = self.unsaved.map(|n| n + 1);
+                match self.every() {
+                    Some(1) => Some(true),
+                    _ => self.is_due(),
+                }
+            }
+            How::IfDue => self.is_due(),
+        };
         self.world.update(|w| {
             if due != Some(false) {
                 w.may_be(state.clone());

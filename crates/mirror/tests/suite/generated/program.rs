@@ -38,6 +38,8 @@ pub enum Op {
 pub enum How {
     Durable,
     Committed,
+    /// If a save is due without another commit.
+    IfDue,
     MakeRoom,
 }
 
@@ -76,14 +78,18 @@ fn faults() -> impl Strategy<Value = Fault> {
 
 /// One operation.
 fn ops() -> impl Strategy<Value = Op> {
-    let how =
-        prop_oneof![4 => Just(How::Durable), 2 => Just(How::Committed), 1 => Just(How::MakeRoom)];
+    let how = prop_oneof![
+        4 => Just(How::Durable),
+        2 => Just(How::Committed),
+        1 => Just(How::IfDue),
+        1 => Just(How::MakeRoom),
+    ];
     let places = (0..WORDS as u8, 0..=60_u8, 1..=3_u8);
     let words = (places, prop::bool::weighted(0.2));
     prop_oneof![
         20 => words.prop_map(|((from, n, stride), zero)| Op::Words { from, n, stride, zero }),
         8 => (0..OBJECTS as u8, any::<bool>()).prop_map(|(slot, free)| Op::Object { slot, free }),
-        24 => (how, faults()).prop_map(|(how, fault)| Op::Save(how, fault)),
+        28 => (how, faults()).prop_map(|(how, fault)| Op::Save(how, fault)),
         4 => (0..WORDS as u8, 0..60_u8).prop_map(|(from, polls)| Op::SaveWhile { from, polls }),
         6 => faults().prop_map(Op::Reopen),
         2 => faults().prop_map(Op::Format),
