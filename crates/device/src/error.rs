@@ -91,7 +91,8 @@ pub enum Code {
     Driver = 0xDE02,
     /// [`CallError::Busy`].
     Busy = 0xDE03,
-    /// [`CallError::Forgotten`]. Also if a step has asked events that are not in its set.
+    /// [`CallError::Forgotten`]. Also if a step has asked events that are not in its set, and if
+    /// the list of devices leaves out one that the step has used.
     Forgotten = 0xDE05,
     /// [`CallError::SecondOnce`].
     SecondOnce = 0xDE06,

@@ -21,7 +21,7 @@
 //! No word has two writers, so nothing masks interrupts for longer than a store.
 
 use crate::context::{Resolver, StagedContext, wide};
-use crate::error::{CallError, Code};
+use crate::error::CallError;
 use crate::open::{Described, Item, Numbers, sealed};
 use crate::set::{Joined, Key, OfSet, Set};
 use core::cell::Cell;
@@ -109,13 +109,22 @@ pub struct Events<'m, const N: usize, M> {
     handled: StagedContext<'m, Handled, M>,
     /// What the running step makes of it. The same as the committed one where no step runs.
     staged: Cell<Handled>,
-    /// The running step has changed it.
-    changed: Cell<bool>,
+    /// What the running step has done with it.
+    mark: Cell<Mark>,
     key: Cell<Key>,
 }
 
 /// Position, and losses that a step has seen.
 type Handled = [u8; 2];
+
+/// What a step has done with events.
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    Unused,
+    Changed,
+    /// They are staged for a commit that has begun.
+    Staged,
+}
 
 /// Numbers have 7 bits.
 const NUMBERS: u8 = 0x7F;
@@ -151,9 +160,11 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
         same.then_some(word & ((1 << Self::VALUE_BITS) - 1))
     }
 
-    fn set(&self, handled: Handled) {
+    fn set<T>(&self, set: &Set<T>, handled: Handled) {
         self.staged.set(handled);
-        self.changed.set(true)
+        if self.mark.replace(Mark::Changed) == Mark::Unused {
+            set.counts()
+        }
     }
 
     /// These events are used by a step of this set.
@@ -230,7 +241,7 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
             return Ok(None);
         };
         handled[0] = (number + 1) & NUMBERS;
-        self.set(handled);
+        self.set(step.token().set(), handled);
         if planted!("nv-device/position-apart") {
             self.handled.put_settled(handled);
         }
@@ -247,7 +258,7 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
         let now = self.lost.get();
         let lost = now.wrapping_sub(told);
         if lost > 0 {
-            self.set([position, now]);
+            self.set(step.token().set(), [position, now]);
         }
         Ok(lost)
     }
@@ -260,40 +271,55 @@ impl<const N: usize, M: Model> Joined for Events<'_, N, M> {
 
     #[inline(always)]
     fn used(&self) -> u8 {
-        self.changed.get().into()
+        (self.mark.get() != Mark::Unused).into()
     }
 
     #[inline(always)]
-    fn stage(&self, number: u32) -> Result<(), Code> {
+    fn stage(&self, number: u32) -> bool {
+        if self.mark.get() != Mark::Changed {
+            return false;
+        }
         self.handled.stage(number, self.staged.get());
-        Ok(())
+        self.mark.set(Mark::Staged);
+        true
     }
 
-    fn revert(&self) {
-        self.handled.revert()
+    fn revert(&self) -> bool {
+        let staged = self.mark.get() == Mark::Staged;
+        if staged {
+            self.handled.revert();
+            self.mark.set(Mark::Changed);
+        }
+        staged
     }
 
     #[inline(always)]
-    fn finish(&self) {
-        self.changed.set(false);
+    fn finish(&self) -> bool {
+        if self.mark.get() != Mark::Staged {
+            return false;
+        }
+        self.mark.set(Mark::Unused);
         let staged = self.staged.get();
         self.handled.settle(staged);
         let [position, told] = staged;
         self.position.set(position);
         self.told.set(told);
+        true
     }
 
     fn fall_behind(&self) {
-        if self.changed.get() {
-            self.finish()
-        }
+        self.finish();
     }
 
     fn show(&self) {}
 
-    fn undone(&self) {
-        self.changed.set(false);
+    fn undone(&self) -> bool {
+        if self.mark.get() != Mark::Changed {
+            return false;
+        }
+        self.mark.set(Mark::Unused);
         self.staged.set(self.handled.value());
+        true
     }
 }
 
@@ -359,7 +385,7 @@ fn of<'m, const N: usize, M: Model>(
         told: Cell::new(told),
         handled,
         staged: Cell::new(staged),
-        changed: Cell::new(false),
+        mark: Cell::new(Mark::Unused),
         key: Cell::new(Key::FREE),
     }
 }

@@ -138,7 +138,7 @@ impl<T: Devices, M: Model> Joiner<M> for Set<T> {
     }
 
     fn undone(&self) {
-        self.step_undone()
+        self.step_undone(&self.list())
     }
 
     fn is_of(&self, thread: usize) -> bool {

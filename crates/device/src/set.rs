@@ -7,7 +7,8 @@
 //!                        v                          v
 //!                      join                       undone
 //!                       1 stage each changed       forget the changes; a driver that has acted
-//!                         context with n           is taken out
+//!                         context with n, and      is taken out
+//!                         compare how many
 //!                       2 commit.store()   <-- commits the step, its data and all contexts
 //!                       3 settle each, and the device follows its context
 //!
@@ -51,7 +52,9 @@ pub trait Devices {
     /// after an undone step those that have acted are built again in this order: a supply comes
     /// before what it feeds.
     ///
-    /// A step that uses one that is left out here fails with [`Code::Forgotten`].
+    /// A step that uses one that is left out here fails with [`Code::Forgotten`]. If a device that a
+    /// step has used is left out when the step commits or fails, that step fails like this, and all
+    /// later ones with the set until the next boot.
     ///
     /// [`StagedDevice`]: crate::StagedDevice
     /// [`Events`]: crate::Events
@@ -66,16 +69,16 @@ pub trait Joined {
     /// Bit flags: waits, has acted, changed. 0: the step did not use the device.
     #[doc(hidden)]
     fn used(&self) -> u8;
-    /// Stages what has changed.
+    /// Stages what has changed, once. Whether it did now.
     #[doc(hidden)]
-    fn stage(&self, number: u32) -> Result<(), Code>;
-    /// Undoes what `stage` has stored.
+    fn stage(&self, number: u32) -> bool;
+    /// Undoes what `stage` has stored. Whether it had.
     #[doc(hidden)]
-    fn revert(&self);
-    /// The step has committed: settles the context. Then brings the device to it, if that has
-    /// changed.
+    fn revert(&self) -> bool;
+    /// The step has committed: settles what is staged. Then brings the device to it, if that has
+    /// changed. Whether it was staged.
     #[doc(hidden)]
-    fn finish(&self);
+    fn finish(&self) -> bool;
     /// The step has committed: settles the context, unless `finish` has. The device does not follow
     /// now.
     #[doc(hidden)]
@@ -83,14 +86,20 @@ pub trait Joined {
     /// For a planted bug: brings the device to the context that is not committed yet.
     #[doc(hidden)]
     fn show(&self);
-    /// Forgets what has changed.
+    /// Forgets what has changed, unless it is staged. Whether the step had used the device.
     #[doc(hidden)]
-    fn undone(&self);
+    fn undone(&self) -> bool;
 }
 
 // INVARIANT "All that changed": a step commits with all devices that it has changed, or fails. A
 // device is in one set, whose key is the address of a context, and takes steps of that set only.
-// Noticed by: `a_forgotten_device`, `a_panic_while_devices_follow` in tests/suite/crash/errors.rs.
+// The set counts the devices that have marks. The lists are the user's code, and may leave a device
+// out, name it twice, or differ from call to call. So a device is staged once, and the join
+// compares how many were staged. If one is not found when the step is undone, its marks would get
+// into the next step: then the set takes no more steps. If one that is staged is not found again,
+// its stamp would stay: then the program stops, and the next boot settles it.
+// Noticed by: `a_forgotten_device`, `a_panic_while_devices_follow`, `lists_that_differ` in
+// tests/suite/crash/errors.rs; planted `join-unchecked`, `undone-unchecked`, `staged-twice`.
 
 /// Which set a device is in.
 #[doc(hidden)]
@@ -102,6 +111,8 @@ impl Key {
     pub(crate) const FREE: Key = Key(0);
     /// Of a set that has no device.
     const EMPTY: Key = Key(2);
+    /// Of a set that takes no more steps.
+    const BROKEN: Key = Key(4);
 
     /// Enters a device into the set of this key, whose first one may make the key of its address.
     pub(crate) fn enter(&mut self, of: &Cell<Key>, address: usize) {
@@ -136,37 +147,44 @@ pub trait Members: sealed::Sealed {
     /// What the step has done with each; it is in registers.
     #[doc(hidden)]
     type Used: Copy;
+    /// It lends the same devices each time.
+    #[doc(hidden)]
+    const CONSTANT: bool;
     #[doc(hidden)]
     fn enter(&self, key: &mut Key);
     #[doc(hidden)]
     fn used(&self) -> Self::Used;
-    /// Stages what was used.
+    /// Stages what was used. How many devices.
     #[doc(hidden)]
-    fn stage(&self, used: Self::Used, number: u32) -> Result<(), Code>;
-    /// Undoes what is staged, and forgets it.
+    fn stage(&self, used: Self::Used, number: u32) -> u16;
+    /// Undoes what is staged. How many devices.
     #[doc(hidden)]
-    fn abandon(&self, used: Self::Used);
-    /// Settles what was used, and has the devices follow.
+    fn revert(&self, used: Self::Used) -> u16;
+    /// Settles what was used, and has the devices follow. How many devices.
     #[doc(hidden)]
-    fn finish(&self, used: Self::Used);
+    fn finish(&self, used: Self::Used) -> u16;
     /// Settles what is not settled yet, and has no device follow.
     #[doc(hidden)]
     fn fall_behind(&self);
     /// For a planted bug: has the devices follow.
     #[doc(hidden)]
     fn show(&self);
+    /// Forgets what is not staged. How many devices the step had used.
     #[doc(hidden)]
-    fn undone(&self);
+    fn undone(&self) -> u16;
 }
 
 /// Lends a device.
 trait Lend {
     type Device: Joined;
+    /// It lends the same device each time.
+    const CONSTANT: bool;
     fn lend<O>(&self, f: impl FnOnce(&Self::Device) -> O) -> Option<O>;
 }
 
 impl<J: Joined> Lend for &J {
     type Device = J;
+    const CONSTANT: bool = true;
     #[inline(always)]
     fn lend<O>(&self, f: impl FnOnce(&J) -> O) -> Option<O> {
         Some(f(self))
@@ -181,6 +199,9 @@ pub struct Within<J, F> {
 
 /// A member of a list that an interrupt uses, too: events in a `Mutex`. `lend` calls what it gets
 /// with the device, once, in a critical section.
+///
+/// **Panics**: a commit has begun with the device, and `lend` does not lend it again. The next boot
+/// finds what is committed. If the commit has failed, the panic cannot be caught.
 ///
 /// ```
 /// # use core::cell::RefCell;
@@ -206,6 +227,7 @@ pub fn within<J: Joined, F: Fn(&mut dyn FnMut(&J))>(lend: F) -> Within<J, F> {
 
 impl<J: Joined, F: Fn(&mut dyn FnMut(&J))> Lend for Within<J, F> {
     type Device = J;
+    const CONSTANT: bool = false;
     fn lend<O>(&self, f: impl FnOnce(&J) -> O) -> Option<O> {
         let (mut f, mut o) = (Some(f), None);
         (self.lend)(&mut |device| {
@@ -221,11 +243,18 @@ mod sealed {
     pub trait Sealed {}
 }
 
+/// 1 for a device that was lent and has done what it was asked for.
+#[inline(always)]
+fn found(done: Option<bool>) -> u16 {
+    done.unwrap_or(false).into()
+}
+
 macro_rules! one_member {
     ($t:ty where $($generic:tt)*) => {
         impl<$($generic)*> sealed::Sealed for $t {}
         impl<$($generic)*> Members for $t {
             type Used = u8;
+            const CONSTANT: bool = <Self as Lend>::CONSTANT;
             fn enter(&self, key: &mut Key) {
                 self.lend(|device| device.enter(key));
             }
@@ -234,30 +263,24 @@ macro_rules! one_member {
                 self.lend(|device| device.used()).unwrap_or(0)
             }
             #[inline(always)]
-            fn stage(&self, used: u8, number: u32) -> Result<(), Code> {
+            fn stage(&self, used: u8, number: u32) -> u16 {
                 if used == 0 {
-                    return Ok(());
+                    return 0;
                 }
-                self.lend(|device| device.stage(number)).unwrap_or(Ok(()))
+                found(self.lend(|device| device.stage(number)))
             }
-            fn abandon(&self, used: u8) {
+            fn revert(&self, used: u8) -> u16 {
                 if used == 0 {
-                    return;
+                    return 0;
                 }
-                self.lend(|device| {
-                    // The record of an error commits the same number.
-                    if !planted!("nv-device/join-does-not-abandon") {
-                        device.revert();
-                    }
-                    device.undone()
-                });
+                found(self.lend(|device| device.revert()))
             }
             #[inline(always)]
-            fn finish(&self, used: u8) {
+            fn finish(&self, used: u8) -> u16 {
                 if used == 0 {
-                    return;
+                    return 0;
                 }
-                self.lend(|device| device.finish());
+                found(self.lend(|device| device.finish()))
             }
             fn fall_behind(&self) {
                 self.lend(|device| device.fall_behind());
@@ -265,8 +288,8 @@ macro_rules! one_member {
             fn show(&self) {
                 self.lend(|device| device.show());
             }
-            fn undone(&self) {
-                self.lend(|device| device.undone());
+            fn undone(&self) -> u16 {
+                found(self.lend(|device| device.undone()))
             }
         }
     };
@@ -285,6 +308,7 @@ macro_rules! members {
         impl<$($t: Members),+> sealed::Sealed for ($($t,)+) {}
         impl<$($t: Members),+> Members for ($($t,)+) {
             type Used = ($($t::Used,)+);
+            const CONSTANT: bool = true $(&& $t::CONSTANT)+;
             fn enter(&self, key: &mut Key) {
                 let ($($v,)+) = self;
                 $($v.enter(key);)+
@@ -295,22 +319,21 @@ macro_rules! members {
                 ($($v.used(),)+)
             }
             #[inline(always)]
-            fn stage(&self, ($($u,)+): Self::Used, number: u32) -> Result<(), Code> {
+            fn stage(&self, ($($u,)+): Self::Used, number: u32) -> u16 {
                 let ($($v,)+) = self;
-                $($v.stage($u, number)?;)+
-                Ok(())
+                0 $(+ $v.stage($u, number))+
             }
-            fn abandon(&self, ($($u,)+): Self::Used) {
+            fn revert(&self, ($($u,)+): Self::Used) -> u16 {
                 let ($($v,)+) = self;
-                $($v.abandon($u);)+
+                0 $(+ $v.revert($u))+
             }
             #[inline(always)]
-            fn finish(&self, ($($u,)+): Self::Used) {
+            fn finish(&self, ($($u,)+): Self::Used) -> u16 {
                 let ($($v,)+) = self;
                 if planted!("nv-device/followed-from-the-last") {
-                    return ($($last.finish($of_last),)+).0;
+                    return 0 $(+ $last.finish($of_last))+;
                 }
-                $($v.finish($u);)+
+                0 $(+ $v.finish($u))+
             }
             fn fall_behind(&self) {
                 let ($($v,)+) = self;
@@ -320,12 +343,12 @@ macro_rules! members {
                 let ($($v,)+) = self;
                 $($v.show();)+
             }
-            fn undone(&self) {
+            fn undone(&self) -> u16 {
                 let ($($v,)+) = self;
                 if planted!("nv-device/restored-from-the-last") {
-                    return ($($last.undone(),)+).0;
+                    return 0 $(+ $last.undone())+;
                 }
-                $($v.undone();)+
+                0 $(+ $v.undone())+
             }
         }
     };
@@ -346,20 +369,52 @@ members!(
 );
 
 /// A commit of devices that has begun. If this is dropped, it has failed, or a driver has unwound.
-struct Joining<L: Members> {
+struct Joining<'a, T, L: Members> {
+    set: &'a Set<T>,
     list: L,
     used: L::Used,
+    /// How many devices are staged, if that is known.
+    staged: Option<u16>,
     stored: bool,
 }
 
-impl<L: Members> Drop for Joining<L> {
+impl<T, L: Members> Drop for Joining<'_, T, L> {
     fn drop(&mut self) {
         if self.stored {
-            self.list.fall_behind()
-        } else {
-            self.list.abandon(self.used)
+            self.list.fall_behind();
+            return self.set.used.set(0);
+        }
+        // The record of an error commits the same number.
+        if !planted!("nv-device/join-does-not-abandon") {
+            let reverted = self.list.revert(self.used);
+            if !L::CONSTANT && self.staged.is_some_and(|staged| reverted < staged) {
+                stop()
+            }
+        }
+        self.set.step_undone(&self.list)
+    }
+}
+
+impl<T, L: Members> Joining<'_, T, L> {
+    /// The step has committed.
+    #[inline(always)]
+    fn finish(mut self, staged: u16) {
+        self.stored = true;
+        let (set, finished) = (self.set, self.list.finish(self.used));
+        core::mem::forget(self);
+        set.used.set(0);
+        if !L::CONSTANT && finished < staged {
+            set.key.set(Key::BROKEN);
+            panic!("`within` does not lend a device that has committed")
         }
     }
+}
+
+/// A device that was staged is not lent to be reverted. The record of the error, or any later one,
+/// would commit it, so nobody may catch this: a panic out of a foreign function aborts.
+#[cold]
+extern "C" fn stop() -> ! {
+    panic!("`within` does not lend a device whose commit has failed")
 }
 
 /// The token that takes a program's devices into its steps: `rt.step_with(&set, …)`.
@@ -368,7 +423,9 @@ impl<L: Members> Drop for Joining<L> {
 /// the first set that it is in.
 pub struct Set<T> {
     devices: T,
-    key: Key,
+    key: Cell<Key>,
+    /// How many devices have marks.
+    used: Cell<u16>,
     /// The thread of a kernel whose steps it takes part in.
     #[cfg(feature = "rtos")]
     pub(crate) thread: Option<u8>,
@@ -403,7 +460,8 @@ impl<T: Devices> Set<T> {
         devices.list().enter(&mut key);
         Set {
             devices,
-            key,
+            key: Cell::new(key),
+            used: Cell::new(0),
             #[cfg(feature = "rtos")]
             thread: None,
         }
@@ -414,7 +472,7 @@ impl<T: Devices> Set<T> {
     // Noticed by: planted `output-before-commit`, `own-output-before-commit`.
 
     /// Stages the devices of a step, commits it with `store`, and has them follow. **Errors**: as
-    /// for [`Token::join`], and that of `store`.
+    /// for [`Token::join`], and that of `store`; [`Code::Forgotten`].
     #[inline(always)]
     pub(crate) fn join_by<'c, M: Model>(
         &self,
@@ -427,28 +485,43 @@ impl<T: Devices> Set<T> {
             list.show();
         }
         let number = commit.number();
-        let stored = false;
-        let mut joining = Joining { list, used, stored };
+        let mut joining = Joining {
+            set: self,
+            list,
+            used,
+            staged: None,
+            stored: false,
+        };
         let staged = joining.list.stage(used, number);
-        staged.map_err(|code| Error::Aborted(code as u16))?;
+        joining.staged = Some(staged);
+        if staged != self.used.get() && !planted!("nv-device/join-unchecked") {
+            return Err(Error::Aborted(Code::Forgotten as u16));
+        }
         let done = store(commit)?;
-        joining.stored = true;
-        joining.list.finish(used);
-        core::mem::forget(joining);
+        joining.finish(staged);
         Ok(done)
-    }
-
-    /// The step is undone.
-    pub(crate) fn step_undone(&self) {
-        self.devices.list().undone()
     }
 }
 
 impl<T> Set<T> {
+    /// The step is undone.
+    pub(crate) fn step_undone(&self, list: &impl Members) {
+        let found = list.undone();
+        if found != self.used.take() && !planted!("nv-device/undone-unchecked") {
+            self.key.set(Key::BROKEN)
+        }
+    }
+
     /// Whether a device of this key is in the set, and no call of it runs.
     #[inline(always)]
     pub(crate) fn has(&self, key: Key) -> bool {
-        self.key == key
+        self.key.get() == key
+    }
+
+    /// The step uses a device for the first time.
+    #[inline(always)]
+    pub(crate) fn counts(&self) {
+        self.used.set(self.used.get().wrapping_add(1))
     }
 }
 
@@ -466,6 +539,6 @@ impl<T: Devices, M: Model> Token<M> for Set<T> {
     }
 
     fn undone(&self) {
-        self.step_undone()
+        self.step_undone(&self.devices.list())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::context::StagedContext;
 use crate::device::keyed;
-use crate::error::{CallError, Code};
+use crate::error::CallError;
 use crate::restore::{Call, Keyed, Once, Restore};
 use crate::set::{Joined, Key, OfSet, Set};
 use crate::slot::Slot;
@@ -37,6 +37,9 @@ const WAITS: u8 = 1;
 const ACTED: u8 = 2;
 /// A call was to happen exactly once.
 const ONCE: u8 = 4;
+/// The context is staged for a commit that has begun.
+const STAGED: u8 = 8;
+const LENT: u8 = Exclusive::<()>::LENT;
 
 /// While a call runs, the device is in no set.
 struct InCall<'a> {
@@ -111,6 +114,15 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         Ok(())
     }
 
+    /// The step does this with the device.
+    #[inline(always)]
+    fn mark<T>(&self, set: &Set<T>, what: u8) {
+        if self.slot.marks() == 0 {
+            set.counts()
+        }
+        self.slot.mark(what)
+    }
+
     #[cold]
     fn refused(&self) -> CallError<D::Error> {
         if self.key.get().is_in_call() {
@@ -137,7 +149,7 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         let mut context = self.staged.get();
         change(&mut context);
         self.staged.set(context);
-        self.slot.mark(WAITS);
+        self.mark(set, WAITS);
         Ok(())
     }
 
@@ -160,7 +172,7 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         let (o, changed) = self.run(self.staged.get(), body)?;
         if let Some(context) = changed {
             self.staged.set(context);
-            self.slot.mark(ACTED);
+            self.mark(set, ACTED);
             if planted!("nv-device/nested-call-saves") {
                 self.context.put_settled(context);
             }
@@ -189,7 +201,7 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         if self.slot.marks() & ONCE != 0 && !planted!("nv-device/two-once-in-a-step") {
             return Err(CallError::SecondOnce);
         }
-        self.slot.mark(ONCE);
+        self.mark(set, ONCE);
         let done = self.at_least_once(step, |call| keyed(call, body))?;
         if matches!(done, Once::DoneBefore) && !planted!("nv-device/done-before-not-followed") {
             // The driver was built from the context before the call, and the body has not run.
@@ -265,30 +277,47 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
     }
 
     #[inline(always)]
-    fn stage(&self, number: u32) -> Result<(), Code> {
+    fn stage(&self, number: u32) -> bool {
+        let mut once = matches!(self.slot.marks() & !LENT, 1..STAGED);
+        if planted!("nv-device/staged-twice") {
+            once = true;
+        }
+        if !once {
+            return false;
+        }
         self.context.stage(number, self.staged.get());
-        Ok(())
+        self.slot.mark(STAGED);
+        true
     }
 
-    fn revert(&self) {
-        self.context.revert()
+    fn revert(&self) -> bool {
+        let staged = self.slot.marks() & STAGED != 0;
+        if staged {
+            self.context.revert();
+            self.slot.keep_marks(!STAGED);
+        }
+        staged
     }
 
     #[inline(always)]
-    fn finish(&self) {
+    fn finish(&self) -> bool {
+        if self.slot.marks() & STAGED == 0 {
+            return false;
+        }
         let staged = self.staged.get();
         self.context.settle(staged);
         // If it fails, the driver is out, and the next use builds it.
         let follow = |slot: &mut Slot<D, D::Parts>| drop(slot.follow(&staged));
-        if self.slot.lend_marked(WAITS, follow).is_none() {
+        if self.slot.lend_marked(WAITS | STAGED, follow).is_none() {
             self.finish_slowly()
         }
+        true
     }
 
     fn fall_behind(&self) {
         // A device that has finished has no marks any more.
         let used = self.slot.marks();
-        if used & (WAITS | ACTED | ONCE) != 0 {
+        if used & STAGED != 0 {
             self.context.settle(self.staged.get());
             self.behind.set(self.behind.get() || used & WAITS != 0);
             self.slot.keep_marks(0)
@@ -300,17 +329,21 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
         self.slot.lend(|slot| drop(slot.follow(&staged)));
     }
 
-    fn undone(&self) {
-        let used = self.slot.marks();
-        self.staged.set(self.context.value());
-        self.slot.keep_marks(0);
-        if used & ACTED == 0 || planted!("nv-device/undone-step-stays") {
-            return;
+    fn undone(&self) -> bool {
+        let used = self.slot.marks() & !LENT;
+        if !matches!(used, 1..STAGED) {
+            return false;
         }
         let committed = self.context.value();
-        if self.slot.lend(|slot| slot.rebuild(&committed)).is_none() {
+        self.staged.set(committed);
+        self.slot.keep_marks(0);
+        if used & ACTED != 0
+            && !planted!("nv-device/undone-step-stays")
+            && self.slot.lend(|slot| slot.rebuild(&committed)).is_none()
+        {
             self.behind.set(true)
         }
+        true
     }
 }
 

@@ -9,6 +9,7 @@ mod errors;
 mod events;
 mod kernel;
 mod lamps;
+mod lists;
 mod node;
 mod order;
 mod retained;

@@ -247,43 +247,31 @@ fn laps_of_tickets() {
 
 /// Short programs, each cut on a machine in order or on one with a write buffer.
 fn stories(n: u32, make: impl Fn(u64) -> Program) {
-    campaigns_on(
-        |seed| 2 - seed / 2 % if cfg!(feature = "media") { 3 } else { 2 },
-        n,
-        Mode::Cuts,
-        make,
-    );
+    let machines = if cfg!(feature = "media") { 3 } else { 2 };
+    campaigns_on(|seed| 2 - seed / 2 % machines, n, Mode::Cuts, make);
 }
 
-#[test]
-fn stories_of_locks() {
-    stories(24, stories::contended);
+macro_rules! stories {
+    ($($name:ident: $n:literal of $make:ident;)+) => {$(
+        #[test]
+        fn $name() {
+            stories($n, stories::$make);
+        }
+    )+};
 }
 
-#[test]
-fn stories_of_made_mutexes() {
-    stories(8, stories::latches);
+stories! {
+    stories_of_locks: 24 of contended;
+    stories_of_made_mutexes: 8 of latches;
+    stories_of_made_objects: 16 of deletes;
+    stories_of_daemons: 24 of daemons;
+    stories_of_workers: 8 of workers;
+    stories_of_messages: 8 of messages;
 }
 
+/// What a boot sends, and the next one receives.
 #[test]
-fn stories_of_made_objects() {
-    stories(16, stories::deletes);
-}
-
-#[test]
-fn stories_of_daemons() {
-    stories(24, stories::daemons);
-}
-
-#[test]
-fn stories_of_workers() {
-    stories(8, stories::workers);
-}
-
-#[test]
-fn stories_of_messages() {
-    stories(8, stories::messages);
-    // What a boot sends, and the next one receives.
+fn stories_of_two_boots() {
     campaigns(6, Mode::Twice, stories::messages);
 }
 

@@ -173,21 +173,27 @@ fn a_driver_built_in_a_step() {
     .run();
 }
 
-/// A member of a set that cannot be staged.
+/// A member of a set that it has not counted, so that the join refuses.
 struct Broken;
 impl Joined for Broken {
     fn enter(&self, _: &mut Key) {}
     fn used(&self) -> u8 {
         1
     }
-    fn stage(&self, _: u32) -> Result<(), Code> {
-        Err(Code::Driver)
+    fn stage(&self, _: u32) -> bool {
+        true
     }
-    fn revert(&self) {}
-    fn finish(&self) {}
+    fn revert(&self) -> bool {
+        true
+    }
+    fn finish(&self) -> bool {
+        true
+    }
     fn fall_behind(&self) {}
     fn show(&self) {}
-    fn undone(&self) {}
+    fn undone(&self) -> bool {
+        false
+    }
 }
 
 /// A step whose commit fails after a device was staged: nothing of it is left, although the record
@@ -229,7 +235,7 @@ fn a_join_that_fails() {
                 Ok(())
             });
             let error = failed.map_err(|e| e.error);
-            let code = nv_device::nv_replay::Error::Aborted(Code::Driver as u16);
+            let code = nv_device::nv_replay::Error::Aborted(Code::Forgotten as u16);
             assert_eq!(error, Err(code));
             assert_eq!((set.0.context(), set.1.context()), (Some(1), Some(1)));
         },

@@ -7,7 +7,7 @@ use super::{Shape, Tested};
 use core::cell::{Cell, RefCell};
 use nv_device::nv_replay::Step;
 use nv_device::{
-    CallError, Code, Devices, Events, Joined, Key, Members, Once, Posted, Set, StagedDevice,
+    CallError, Devices, Events, Joined, Key, Members, Once, Posted, Set, StagedDevice,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -36,7 +36,8 @@ impl<S: Shape, M: Tested> Devices for Node<'_, '_, S, M> {
     }
 }
 
-/// A member of the set that lets a commit fail after the others were staged.
+/// A member of the set that lets a commit fail after the others were staged: the set has not
+/// counted it.
 #[derive(Default)]
 pub struct Breakable(Cell<bool>);
 impl Joined for Breakable {
@@ -44,15 +45,20 @@ impl Joined for Breakable {
     fn used(&self) -> u8 {
         self.0.get().into()
     }
-    fn stage(&self, _: u32) -> Result<(), Code> {
-        Err(Code::Driver)
+    fn stage(&self, _: u32) -> bool {
+        self.0.get()
     }
-    fn revert(&self) {}
-    fn finish(&self) {}
+    fn revert(&self) -> bool {
+        self.0.get()
+    }
+    fn finish(&self) -> bool {
+        self.0.get()
+    }
     fn fall_behind(&self) {}
     fn show(&self) {}
-    fn undone(&self) {
-        self.0.set(false)
+    fn undone(&self) -> bool {
+        self.0.set(false);
+        false
     }
 }
 

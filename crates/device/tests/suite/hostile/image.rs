@@ -12,6 +12,7 @@ use nv_device::{
     Committed, Device, Devices, Events, Members, OpenError, Own, OwnContext, Posted, Restore, Ring,
     Set, Staged, StagedContext, StagedDevice, open, within,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
 pub type Words = Vec<MaybeUninit<u64>>;
 
@@ -55,7 +56,8 @@ struct Devs<'m> {
     one: StagedDevice<'m, Shown<bool>, M>,
     two: StagedDevice<'m, Shown<Mode>, M>,
     ring: Events<'m, 4, M>,
-    /// How often a device was lent: to enter the set, to be asked and staged. It is not settled.
+    /// How often a device was lent: to enter the set, to be asked and staged. It is not lent again,
+    /// so the step stops when it has committed, and nothing is settled.
     lent: Cell<u32>,
 }
 impl Devs<'_> {
@@ -101,16 +103,22 @@ pub fn image() -> Words {
         let mut rt = Replay::<u32, M, _>::open_with(Region::new(&mut memory), options, (), |_| Ok(0))
             .map_err(|r| r.error)
             .expect("a blank region");
-        rt.step_with(&set, (), |step, _, ()| {
-            let devices = step.token();
-            devices.one.change(step, |on| *on = false)?;
-            devices.two.change(step, |mode| mode.level = 9)?;
-            devices.ring.take(step)?;
-            devices.ring.lost(step)?;
-            Ok(())
-        })
-        .map_err(|e| e.error)
-        .expect("the step");
+        // A fuzzer's hook aborts.
+        let hook = take_hook();
+        set_hook(Box::new(|_| ()));
+        let stops = catch_unwind(AssertUnwindSafe(|| {
+            rt.step_with(&set, (), |step, _, ()| {
+                let devices = step.token();
+                devices.one.change(step, |on| *on = false)?;
+                devices.two.change(step, |mode| mode.level = 9)?;
+                devices.ring.take(step)?;
+                devices.ring.lost(step)?;
+                Ok(())
+            })
+            .map_err(|e| e.error)
+        }));
+        set_hook(hook);
+        assert!(stops.is_err(), "devices are not lent again");
     }
     words
 }

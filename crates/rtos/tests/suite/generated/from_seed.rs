@@ -344,15 +344,7 @@ pub fn of(seed: u64, most: u64, mut what: Vec<What>, locks: bool) -> Program {
         }
     }
     threads[AUDITOR] = audit();
-    Program {
-        threads,
-        preempted: false,
-    }
-}
-
-/// All ordinary threads are joined.
-fn joins() -> Vec<Act> {
-    (0..AUDITOR as u8).map(Act::Join).collect()
+    Program::new(threads)
 }
 
 /// Threads that lock, wait and unlock, and whose steps do little else.
@@ -392,10 +384,7 @@ pub fn locks(seed: u64) -> Program {
         }
     }
     threads[AUDITOR] = joins();
-    Program {
-        threads,
-        preempted: false,
-    }
+    Program::new(threads)
 }
 
 /// Threads that start timers, and several daemons, whose steps take long and fail often.
@@ -428,10 +417,7 @@ pub fn timers(seed: u64) -> Program {
         }
     }
     threads[AUDITOR] = joins();
-    Program {
-        threads,
-        preempted: false,
-    }
+    Program::new(threads)
 }
 
 /// Threads between whose steps handlers come.
@@ -541,10 +527,7 @@ pub fn latches(seed: u64) -> Program {
         }
     }
     threads[AUDITOR] = joins();
-    Program {
-        threads,
-        preempted: false,
-    }
+    Program::new(threads)
 }
 
 /// Threads that run for long without progress, in a system that parks them.
@@ -564,10 +547,7 @@ pub fn works(seed: u64) -> Program {
         }
     }
     threads[AUDITOR] = audit();
-    Program {
-        threads,
-        preempted: false,
-    }
+    Program::new(threads)
 }
 
 /// One thread has the oldest message and fails at last, while many others are sent after it.
@@ -584,8 +564,5 @@ pub fn laps(turns: u32) -> Program {
         Act::Loop(turns, vec![Op::Receive(1, Some(1))]),
     ];
     threads[AUDITOR] = audit();
-    Program {
-        threads,
-        preempted: false,
-    }
+    Program::new(threads)
 }

@@ -132,3 +132,18 @@ pub struct Program {
     /// The campaign explores preemptions: the clock and interrupts come anywhere.
     pub preempted: bool,
 }
+
+impl Program {
+    /// No thread is preempted.
+    pub fn new(threads: [Vec<Act>; THREADS]) -> Self {
+        Program {
+            threads,
+            preempted: false,
+        }
+    }
+}
+
+/// All ordinary threads are joined.
+pub fn joins() -> Vec<Act> {
+    (0..AUDITOR as u8).map(Act::Join).collect()
+}

@@ -23,17 +23,6 @@ fn hold(ticks: u64) -> Op {
     Op::Take(NEVER, Some(ticks))
 }
 
-fn program(threads: [Vec<Act>; THREADS]) -> Program {
-    Program {
-        threads,
-        preempted: false,
-    }
-}
-
-fn joins() -> Vec<Act> {
-    (0..AUDITOR as u8).map(Act::Join).collect()
-}
-
 /// A thread works under a lock, once or twice locked. Another one wants the lock then, and may wait
 /// under it for the end of the first; or aborts the first meanwhile.
 pub fn contended(seed: u64) -> Program {
@@ -88,7 +77,7 @@ pub fn contended(seed: u64) -> Program {
         ];
     }
     threads[AUDITOR] = joins();
-    program(threads)
+    Program::new(threads)
 }
 
 /// A mutex is made, locked and deleted, each by another thread.
@@ -124,7 +113,7 @@ pub fn latches(seed: u64) -> Program {
         Act::Unlock(0),
     ];
     threads[AUDITOR] = joins();
-    program(threads)
+    Program::new(threads)
 }
 
 /// Two threads delete one object, and one makes another in its place.
@@ -163,7 +152,7 @@ pub fn deletes(seed: u64) -> Program {
         threads[LOW] = vec![step(&[Op::Expired]); 2];
     }
     threads[AUDITOR] = joins();
-    program(threads)
+    Program::new(threads)
 }
 
 /// Daemons take long for an expiry, or fail, while the timer is started again.
@@ -199,7 +188,7 @@ pub fn daemons(seed: u64) -> Program {
     ];
     threads[next] = vec![step(&[Op::Expired])];
     threads[AUDITOR] = joins();
-    program(threads)
+    Program::new(threads)
 }
 
 /// Threads of the reserved place one after the other, which lock and may fail.
@@ -233,7 +222,7 @@ pub fn workers(seed: u64) -> Program {
         },
     ];
     threads[AUDITOR] = joins();
-    program(threads)
+    Program::new(threads)
 }
 
 /// A few messages of threads and of handlers, received later.
@@ -249,7 +238,7 @@ pub fn messages(seed: u64) -> Program {
     threads[LOW] = vec![receive.clone(), receive.clone(), Act::Delay(2)];
     threads[LOW].extend(vec![receive; 4]);
     threads[AUDITOR] = joins();
-    program(threads)
+    Program::new(threads)
 }
 
 /// A step, and about as many records after it as there are numbers.
@@ -262,5 +251,5 @@ pub fn records(seed: u64) -> Program {
     threads[LOW].push(step(&[Op::Take(0, Some(0))]));
     threads[LOW].extend(vec![Act::Energy; 2]);
     threads[AUDITOR] = joins();
-    program(threads)
+    Program::new(threads)
 }

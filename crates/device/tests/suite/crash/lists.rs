@@ -1,0 +1,284 @@
+//! Lists that leave devices out, name one twice, or differ from call to call: a step commits with
+//! all devices that it has used, or fails and nothing of it counts.
+
+use crate::crash::{BYTES, split};
+use core::convert::Infallible;
+use nv_device::nv_replay::{Commit, Committed as Done, Config, Error, Options, Replay, Token};
+use nv_device::nv_replay::{StepError, last_committed};
+use nv_device::nv_rtos::Joiner;
+use nv_device::nvmem::{InOrder32, Region};
+use nv_device::{Code, Committed, Devices, Members, OfSet, Restore, Set, Staged, StagedDevice};
+use nv_device::{open, within};
+use powerfail::{Mapped, World, explore_with};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+
+/// It has no hardware.
+struct Lamp;
+impl Restore for Lamp {
+    type Context = u8;
+    type Parts = ();
+    type Error = Infallible;
+    fn restore(_: &mut (), _: &u8) -> Result<Self, Infallible> {
+        Ok(Lamp)
+    }
+}
+
+/// Two lamps. After so many loans, each member of the list lends the lamp that it names here.
+struct Lamps<'m> {
+    lamps: [StagedDevice<'m, Lamp, InOrder32>; 2],
+    lies: Cell<Lies>,
+    loans: Cell<usize>,
+}
+
+type Lies = [Option<usize>; 2];
+
+impl<'m> Lamps<'m> {
+    fn lend(&self, member: usize, f: &mut dyn FnMut(&StagedDevice<'m, Lamp, InOrder32>)) {
+        let honest = self.loans.get();
+        self.loans.set(honest.saturating_sub(1));
+        let lamp = match honest {
+            0 => self.lies.get()[member],
+            _ => Some(member),
+        };
+        if let Some(lamp) = lamp {
+            f(&self.lamps[lamp])
+        }
+    }
+
+    /// From now on it lies after so many loans.
+    fn lies_after(&self, loans: usize, lies: Lies) {
+        self.loans.set(loans);
+        self.lies.set(lies);
+    }
+}
+
+impl Devices for Lamps<'_> {
+    fn list(&self) -> impl Members {
+        (within(|f| self.lend(0, f)), within(|f| self.lend(1, f)))
+    }
+}
+
+/// A set whose kernel may refuse the commit.
+struct Node<'m> {
+    set: Set<Lamps<'m>>,
+    /// How its steps end.
+    ends: Ends,
+}
+impl Token<InOrder32> for Node<'_> {
+    fn join<'c>(&self, commit: Commit<'c, InOrder32>) -> Result<Done<'c>, Error> {
+        Joiner::join_by(&self.set, commit, |commit| match self.ends {
+            Ends::IsRefused => Err(Error::Aborted(9)),
+            _ => Ok(commit.store()),
+        })
+    }
+    fn undone(&self) {
+        Joiner::<InOrder32>::undone(&self.set)
+    }
+}
+impl<'m> OfSet for Node<'m> {
+    type Devices = Lamps<'m>;
+    fn set(&self) -> &Set<Lamps<'m>> {
+        &self.set
+    }
+}
+
+/// How a step ends.
+#[derive(Clone, Copy, PartialEq)]
+enum Ends {
+    Well,
+    /// Its body returns an error.
+    Fails,
+    /// The kernel refuses the commit.
+    IsRefused,
+}
+
+/// How the list lies in the first step, how that one ends, and what comes of it.
+struct Case {
+    lies_after: usize,
+    lies: Lies,
+    ends: Ends,
+    /// The result; `None` if the step unwinds.
+    result: Option<Result<(), u16>>,
+    commits: bool,
+    /// What a step of the first lamp alone says after that, and what one of the second.
+    then: [Result<(), u16>; 2],
+}
+
+const FORGOTTEN: Result<(), u16> = Err(Code::Forgotten as u16);
+
+/// What the contexts may hold at a boot; empty before the first one.
+type Allowed = Vec<[u8; 2]>;
+
+type Rt<'m> = Replay<'m, (), InOrder32>;
+
+/// A step that sets the lamps whose value differs.
+fn step(rt: &mut Rt<'_>, node: &Node<'_>, from: [u8; 2], to: [u8; 2]) -> Result<(), u16> {
+    let fails = node.ends == Ends::Fails;
+    let done = rt.step_with(node, (from, to, fails), |step, _, (from, to, fails)| {
+        for (i, lamp) in step.token().set.lamps.iter().enumerate() {
+            if from[i] != to[i] {
+                lamp.change(step, |lit| *lit = to[i])?;
+            }
+        }
+        match fails {
+            true => Err(step.abort(7)),
+            false => Ok(()),
+        }
+    });
+    done.map_err(|e: StepError<_>| match e.error {
+        Error::Aborted(code) => code,
+        e => panic!("{e:?}"),
+    })
+}
+
+fn boot(region: Region<'_, InOrder32>, world: &World<'_, Allowed>, case: &Case) {
+    let (contexts, rest) = split(region);
+    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let committed = Committed::of(number, &Config::SMALL);
+    let (a, b) = open::<(Staged<u8>, Staged<u8>), _>(contexts, committed, (1, 1)).expect("opens");
+    let lamps = [StagedDevice::new(a, ()), StagedDevice::new(b, ())];
+    let [a, b] = lamps.each_ref().map(|l| l.context().expect("no call runs"));
+    let first = vec![[1, 1]];
+    let allowed = world.with(|w| if w.is_empty() { first } else { w.clone() });
+    assert!(allowed.contains(&[a, b]), "{allowed:?}, and found {a}, {b}");
+    world.set(vec![[a, b]]);
+    let set = Set::new(Lamps {
+        lamps,
+        lies: Cell::default(),
+        loans: Cell::new(usize::MAX),
+    });
+    let mut node = Node {
+        set,
+        ends: case.ends,
+    };
+    let options = Options {
+        table: Config::SMALL,
+        start_over: true,
+        ..Options::default()
+    };
+    let mut rt = Rt::open(rest, options, |_| Ok(())).unwrap_or_else(|r| panic!("{}", r.error));
+    let mut now = [a, b];
+    let mut attempt = |node: &Node<'_>, to: [u8; 2], expected, commits: bool| {
+        if commits {
+            world.update(|w| w.push(to));
+        }
+        let mut run = || step(&mut rt, node, now, to);
+        match expected {
+            Some(expected) => assert_eq!(run(), expected),
+            None => assert!(catch_unwind(AssertUnwindSafe(run)).is_err()),
+        }
+        if commits {
+            now = to;
+            world.set(vec![now]);
+        }
+        now
+    };
+    node.set.lies_after(case.lies_after, case.lies);
+    let [a, b] = attempt(&node, [a % 9 + 1, b % 9 + 1], case.result, case.commits);
+    if case.result.is_none() {
+        return; // so has the runtime
+    }
+    node.set.lies_after(usize::MAX, [None; 2]);
+    node.ends = Ends::Well;
+    let [a, b] = attempt(
+        &node,
+        [a % 9 + 1, b],
+        Some(case.then[0]),
+        case.then[0].is_ok(),
+    );
+    attempt(
+        &node,
+        [a, b % 9 + 1],
+        Some(case.then[1]),
+        case.then[1].is_ok(),
+    );
+}
+
+const A: Option<usize> = Some(0);
+const B: Option<usize> = Some(1);
+const BROKEN: [Result<(), u16>; 2] = [FORGOTTEN; 2];
+
+const LEFT_OUT: Case = Case {
+    lies_after: 0,
+    lies: [A, None],
+    ends: Ends::Well,
+    result: Some(FORGOTTEN),
+    commits: false,
+    then: BROKEN,
+};
+
+/// The list is honest until both are staged.
+const NOT_REVERTED: Case = Case {
+    lies_after: 4,
+    ends: Ends::IsRefused,
+    ..LEFT_OUT
+};
+
+#[test]
+fn lists_that_differ() {
+    let twice = Case {
+        lies: [A, A],
+        ..LEFT_OUT
+    };
+    let none = Case {
+        lies: [None, None],
+        ..LEFT_OUT
+    };
+    // Each lamp is asked once before it is staged.
+    let left_out_late = Case {
+        lies_after: 2,
+        lies: [None, B],
+        ..LEFT_OUT
+    };
+    let not_undone = Case {
+        ends: Ends::Fails,
+        result: Some(Err(7)),
+        ..LEFT_OUT
+    };
+    let not_finished = Case {
+        lies_after: 4,
+        result: None,
+        commits: true,
+        ..LEFT_OUT
+    };
+    let honest = Case {
+        lies: [A, B],
+        result: Some(Ok(())),
+        commits: true,
+        then: [Ok(()); 2],
+        ..LEFT_OUT
+    };
+    let lies = [
+        LEFT_OUT,
+        twice,
+        none,
+        left_out_late,
+        not_undone,
+        not_finished,
+    ];
+    for case in lies.into_iter().chain([honest]) {
+        explore_with(case, Mapped::<InOrder32>::new(BYTES), boot)
+            .depth(2)
+            .run();
+    }
+}
+
+/// The record of the step's error would commit the lamp that is not reverted.
+#[test]
+fn a_list_that_keeps_what_has_failed() {
+    let mut test = Command::new(std::env::current_exe().expect("this program"));
+    let out = test.args(["--ignored", "crash::lists::it_stops"]).output();
+    let out = out.expect("it runs");
+    assert!(out.status.code().is_none(), "it aborts: {:?}", out.status);
+}
+
+#[test]
+#[ignore = "ends the process: `a_list_that_keeps_what_has_failed` runs it"]
+fn it_stops() {
+    explore_with(NOT_REVERTED, Mapped::<InOrder32>::new(BYTES), boot)
+        .depth(0)
+        .threads(1)
+        .run();
+}
