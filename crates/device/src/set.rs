@@ -52,9 +52,9 @@ pub trait Devices {
     /// after an undone step those that have acted are built again in this order: a supply comes
     /// before what it feeds.
     ///
-    /// A step that uses one that is left out here fails with [`Code::Forgotten`]. If a device that a
-    /// step has used is left out when the step commits or fails, that step fails like this, and all
-    /// later ones with the set until the next boot.
+    /// A step that uses one that is left out here fails with [`Code::Forgotten`]. If a device that
+    /// a step has used is left out when the step commits or fails, that step fails like this, and so
+    /// do all later steps with the set until the next boot.
     ///
     /// [`StagedDevice`]: crate::StagedDevice
     /// [`Events`]: crate::Events

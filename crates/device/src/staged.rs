@@ -337,11 +337,10 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
         let committed = self.context.value();
         self.staged.set(committed);
         self.slot.keep_marks(0);
-        if used & ACTED != 0
-            && !planted!("nv-device/undone-step-stays")
-            && self.slot.lend(|slot| slot.rebuild(&committed)).is_none()
-        {
-            self.behind.set(true)
+        let has_acted = used & ACTED != 0;
+        if has_acted && !planted!("nv-device/undone-step-stays") {
+            let lent = self.slot.lend(|slot| slot.rebuild(&committed));
+            self.behind.set(self.behind.get() || lent.is_none())
         }
         true
     }

@@ -154,7 +154,8 @@ impl<'a, 'w> Judge<'a, 'w> {
             seen.allowed
         );
         self.world.update(|w| w.doubts += 1);
-        // A cut may take back what is found on flash, so it is due. No log is, and nothing is found.
+        // A cut may take back what is found on flash, so it is due. Whether anything was found is
+        // not known where all words are 0.
         if self.flash && self.every() == Some(1) {
             self.unsaved = (*state != State::default()).then_some(1);
         }
