@@ -69,7 +69,7 @@ pub trait Joined {
     /// Bit flags: waits, has acted, changed. 0: the step did not use the device.
     #[doc(hidden)]
     fn used(&self) -> u8;
-    /// Stages what has changed, once. Whether it did now.
+    /// Stages what has changed, once. Whether it did now. It was used.
     #[doc(hidden)]
     fn stage(&self, number: u32) -> bool;
     /// Undoes what `stage` has stored. Whether it had.
@@ -156,13 +156,13 @@ pub trait Members: sealed::Sealed {
     fn used(&self) -> Self::Used;
     /// Stages what was used. How many devices.
     #[doc(hidden)]
-    fn stage(&self, used: Self::Used, number: u32) -> u16;
+    fn stage(&self, used: Self::Used, number: u32) -> usize;
     /// Undoes what is staged. How many devices.
     #[doc(hidden)]
-    fn revert(&self, used: Self::Used) -> u16;
+    fn revert(&self, used: Self::Used) -> usize;
     /// Settles what was used, and has the devices follow. How many devices.
     #[doc(hidden)]
-    fn finish(&self, used: Self::Used) -> u16;
+    fn finish(&self, used: Self::Used) -> usize;
     /// Settles what is not settled yet, and has no device follow.
     #[doc(hidden)]
     fn fall_behind(&self);
@@ -171,7 +171,7 @@ pub trait Members: sealed::Sealed {
     fn show(&self);
     /// Forgets what is not staged. How many devices the step had used.
     #[doc(hidden)]
-    fn undone(&self) -> u16;
+    fn undone(&self) -> usize;
 }
 
 /// Lends a device.
@@ -245,7 +245,7 @@ mod sealed {
 
 /// 1 for a device that was lent and has done what it was asked for.
 #[inline(always)]
-fn found(done: Option<bool>) -> u16 {
+fn found(done: Option<bool>) -> usize {
     done.unwrap_or(false).into()
 }
 
@@ -263,20 +263,22 @@ macro_rules! one_member {
                 self.lend(|device| device.used()).unwrap_or(0)
             }
             #[inline(always)]
-            fn stage(&self, used: u8, number: u32) -> u16 {
+            fn stage(&self, used: u8, number: u32) -> usize {
                 if used == 0 {
                     return 0;
                 }
-                found(self.lend(|device| device.stage(number)))
+                found(self.lend(|device| {
+                    (<Self as Lend>::CONSTANT || device.used() != 0) && device.stage(number)
+                }))
             }
-            fn revert(&self, used: u8) -> u16 {
+            fn revert(&self, used: u8) -> usize {
                 if used == 0 {
                     return 0;
                 }
                 found(self.lend(|device| device.revert()))
             }
             #[inline(always)]
-            fn finish(&self, used: u8) -> u16 {
+            fn finish(&self, used: u8) -> usize {
                 if used == 0 {
                     return 0;
                 }
@@ -288,7 +290,7 @@ macro_rules! one_member {
             fn show(&self) {
                 self.lend(|device| device.show());
             }
-            fn undone(&self) -> u16 {
+            fn undone(&self) -> usize {
                 found(self.lend(|device| device.undone()))
             }
         }
@@ -319,16 +321,16 @@ macro_rules! members {
                 ($($v.used(),)+)
             }
             #[inline(always)]
-            fn stage(&self, ($($u,)+): Self::Used, number: u32) -> u16 {
+            fn stage(&self, ($($u,)+): Self::Used, number: u32) -> usize {
                 let ($($v,)+) = self;
                 0 $(+ $v.stage($u, number))+
             }
-            fn revert(&self, ($($u,)+): Self::Used) -> u16 {
+            fn revert(&self, ($($u,)+): Self::Used) -> usize {
                 let ($($v,)+) = self;
                 0 $(+ $v.revert($u))+
             }
             #[inline(always)]
-            fn finish(&self, ($($u,)+): Self::Used) -> u16 {
+            fn finish(&self, ($($u,)+): Self::Used) -> usize {
                 let ($($v,)+) = self;
                 if planted!("nv-device/followed-from-the-last") {
                     return 0 $(+ $last.finish($of_last))+;
@@ -343,7 +345,7 @@ macro_rules! members {
                 let ($($v,)+) = self;
                 $($v.show();)+
             }
-            fn undone(&self) -> u16 {
+            fn undone(&self) -> usize {
                 let ($($v,)+) = self;
                 if planted!("nv-device/restored-from-the-last") {
                     return 0 $(+ $last.undone())+;
@@ -374,7 +376,7 @@ struct Joining<'a, T, L: Members> {
     list: L,
     used: L::Used,
     /// How many devices are staged, if that is known.
-    staged: Option<u16>,
+    staged: Option<usize>,
     stored: bool,
 }
 
@@ -398,7 +400,7 @@ impl<T, L: Members> Drop for Joining<'_, T, L> {
 impl<T, L: Members> Joining<'_, T, L> {
     /// The step has committed.
     #[inline(always)]
-    fn finish(mut self, staged: u16) {
+    fn finish(mut self, staged: usize) {
         self.stored = true;
         let (set, finished) = (self.set, self.list.finish(self.used));
         core::mem::forget(self);
@@ -425,7 +427,7 @@ pub struct Set<T> {
     devices: T,
     key: Cell<Key>,
     /// How many devices have marks.
-    used: Cell<u16>,
+    used: Cell<usize>,
     /// The thread of a kernel whose steps it takes part in.
     #[cfg(feature = "rtos")]
     pub(crate) thread: Option<u8>,

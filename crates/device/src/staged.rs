@@ -273,21 +273,20 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
 
     #[inline(always)]
     fn used(&self) -> u8 {
-        self.slot.marks()
+        self.slot.marks() & !LENT
     }
 
     #[inline(always)]
     fn stage(&self, number: u32) -> bool {
-        let mut once = matches!(self.slot.marks() & !LENT, 1..STAGED);
+        let mut first = self.slot.marks() & STAGED == 0;
         if planted!("nv-device/staged-twice") {
-            once = true;
+            first = true;
         }
-        if !once {
-            return false;
+        if first {
+            self.slot.mark(STAGED);
+            self.context.stage(number, self.staged.get());
         }
-        self.context.stage(number, self.staged.get());
-        self.slot.mark(STAGED);
-        true
+        first
     }
 
     fn revert(&self) -> bool {
@@ -301,17 +300,16 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
 
     #[inline(always)]
     fn finish(&self) -> bool {
-        if self.slot.marks() & STAGED == 0 {
-            return false;
-        }
         let staged = self.staged.get();
-        self.context.settle(staged);
-        // If it fails, the driver is out, and the next use builds it.
-        let follow = |slot: &mut Slot<D, D::Parts>| drop(slot.follow(&staged));
-        if self.slot.lend_marked(WAITS | STAGED, follow).is_none() {
-            self.finish_slowly()
+        let follow = |slot: &mut Slot<D, D::Parts>| {
+            self.context.settle(staged);
+            // If it fails, the driver is out, and the next use builds it.
+            drop(slot.follow(&staged))
+        };
+        match self.slot.lend_marked(WAITS | STAGED, follow) {
+            Some(()) => true,
+            None => self.finish_slowly(),
         }
-        true
     }
 
     fn fall_behind(&self) {
@@ -347,15 +345,20 @@ impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
 }
 
 impl<D: Restore, M: Model> StagedDevice<'_, D, M> {
-    /// Follows a step that has made calls, too, or during one.
+    /// Follows a step that has made calls, too, or during one. Whether it was staged.
     #[cold]
     #[inline(never)]
-    fn finish_slowly(&self) {
-        let waits = self.slot.marks() & WAITS != 0;
-        self.slot.keep_marks(0);
+    fn finish_slowly(&self) -> bool {
+        let used = self.slot.marks();
+        if used & STAGED == 0 {
+            return false;
+        }
         let staged = self.staged.get();
-        if waits && self.slot.lend(|slot| drop(slot.follow(&staged))).is_none() {
+        self.context.settle(staged);
+        self.slot.keep_marks(0);
+        if used & WAITS != 0 && self.slot.lend(|slot| drop(slot.follow(&staged))).is_none() {
             self.behind.set(true)
         }
+        true
     }
 }

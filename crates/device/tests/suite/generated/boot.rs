@@ -1,7 +1,7 @@
 //! Runs a program from the operation where the last boot was cut.
 
 use super::hardware::{Context, Driver, Hardware, OWN_KEEPS};
-use super::model::{Seen, State, Words};
+use super::model::{Seen, State, Words, distinct};
 use super::node::{Breakable, Node, device};
 use super::program::{End, Op, Program, nth, nth_boot};
 use super::{Shape, Tested};
@@ -216,8 +216,7 @@ fn run<S: Shape, M: Tested>(
                     Ok(()) => m.after(),
                     Err(_) => m.before.clone(),
                 });
-                let mut possible: Vec<_> = possible.collect();
-                possible.dedup();
+                let possible = distinct(possible.collect());
                 world.update(|w| (w.possible, w.at) = (possible, w.at + 1));
             } else if done.is_err_and(|e| e.error == Error::TableFull) {
                 // The life of the table ends: the next boot starts over.
@@ -289,7 +288,7 @@ fn found(
         !possible.is_empty(),
         "found {contexts:?}, {steps:?} steps and {waiting:?} events of {before:?}"
     );
-    possible.dedup();
+    let possible = distinct(possible);
     if possible != before {
         world.update(|w| w.possible = possible);
     }

@@ -1,5 +1,7 @@
 //! The model: the contexts, and the rings as lists. It knows no format.
 
+use std::collections::HashSet;
+
 /// Three staged devices, the one that keeps a key, and two that commit by themselves.
 pub const DEVICES: usize = 6;
 /// What the registers of a device hold.
@@ -70,6 +72,14 @@ impl State {
         let waiting = [0, 1].map(|i: usize| self.rings[i].waiting.len());
         (self.contexts, self.steps, waiting)
     }
+}
+
+/// Each state once. What is in doubt after one cut is, after many, in doubt in many ways that come
+/// to the same.
+pub fn distinct(mut states: Vec<State>) -> Vec<State> {
+    let mut known = HashSet::new();
+    states.retain(|s| known.insert(s.clone()));
+    states
 }
 
 /// What a running step has done to a state; its end decides.
