@@ -42,14 +42,25 @@ const STAGED: u8 = 8;
 const LENT: u8 = Exclusive::<()>::LENT;
 
 /// While a call runs, the device is in no set.
-struct InCall<'a> {
+struct InCall<'a, T> {
     key: &'a Cell<Key>,
     before: Key,
+    slot: &'a Exclusive<T>,
+    succeeded: bool,
 }
 
-impl Drop for InCall<'_> {
+// INVARIANT "The step goes on": if a call fails or unwinds in a step that has used the device, its
+// driver is built again from the committed context. So it follows its context after the commit.
+// Noticed by: `a_call_that_unwinds` in tests/suite/generated/found.rs; planted `unwound-call-acts`.
+impl<T> Drop for InCall<'_, T> {
+    #[inline(always)]
     fn drop(&mut self) {
-        self.key.set(self.before)
+        self.key.set(self.before);
+        let waits = !self.succeeded && !planted!("nv-device/unwound-call-acts");
+        if waits && self.slot.marks() & !LENT != 0 {
+            self.slot.keep_marks(!ACTED);
+            self.slot.mark(WAITS)
+        }
     }
 }
 
@@ -221,9 +232,11 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
         let before = self.key.get();
         let lent = self.slot.lend(|slot| {
             self.key.set(before.in_call());
-            let _in_call = InCall {
+            let mut in_call = InCall {
                 key: &self.key,
                 before,
+                slot: &self.slot,
+                succeeded: false,
             };
             let committed = self.context.value();
             let mut from = committed;
@@ -242,6 +255,7 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
             match done {
                 Ok(o) => {
                     in_use.succeeded();
+                    in_call.succeeded = true;
                     Ok((o, changed.then_some(context)))
                 }
                 Err(e) => {
@@ -254,15 +268,7 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
                 }
             }
         });
-        let done = lent.unwrap_or(Err(CallError::Busy));
-        if let Err(CallError::Driver(_)) = done
-            && self.slot.marks() != 0
-        {
-            // If the step goes on, the device follows its context after the commit.
-            self.slot.keep_marks(!ACTED);
-            self.slot.mark(WAITS)
-        }
-        done
+        lent.unwrap_or(Err(CallError::Busy))
     }
 }
 

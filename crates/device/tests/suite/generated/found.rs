@@ -3,7 +3,7 @@
 use super::Narrow;
 use super::boot::{BYTES, boot};
 use super::model::Seen;
-use super::program::{Do::*, End::*, Op::*, Program};
+use super::program::{Do, Do::*, End::*, Op::*, Program};
 use nv_device::nvmem::InOrder32;
 use powerfail::{Mapped, World, explore};
 
@@ -61,6 +61,37 @@ fn back_to_a_checkpoint() {
                 eager: 0,
                 replays: false,
                 ops: vec![Rewind, change, Rewind],
+            };
+            boot::<Narrow, InOrder32>(nv, w, &program)
+        },
+    )
+    .run();
+}
+
+/// A call unwinds in a step that has used the device, and goes on: the driver is built again from
+/// the context before the step, and did not follow the commit.
+#[test]
+fn a_call_that_unwinds() {
+    explore(
+        Mapped::<InOrder32>::new(BYTES),
+        |nv, w: &World<'_, Seen>| {
+            let act = Act {
+                device: 0,
+                value: 79,
+                fails: 0,
+            };
+            let unwinds = ActAndUnwind {
+                device: 0,
+                value: 90,
+            };
+            let uses = Do::Use {
+                device: 0,
+                fails: false,
+            };
+            let program = Program {
+                eager: 0,
+                replays: false,
+                ops: vec![Step(vec![act, unwinds, uses], Commits)],
             };
             boot::<Narrow, InOrder32>(nv, w, &program)
         },
