@@ -53,8 +53,8 @@ pub trait Devices {
     /// before what it feeds.
     ///
     /// A step that uses one that is left out here fails with [`Code::Forgotten`]. If a device that
-    /// a step has used is left out when the step commits or fails, that step fails like this, and so
-    /// do all later steps with the set until the next boot.
+    /// a step has used is left out when the step commits or fails, that step fails like this. So do
+    /// all later steps with the set, until the next boot.
     ///
     /// [`StagedDevice`]: crate::StagedDevice
     /// [`Events`]: crate::Events
