@@ -29,7 +29,7 @@ use core::mem::MaybeUninit;
 use nv_replay::nvmem::persist::{from_bytes, to_bytes};
 use nv_replay::nvmem::tagged::{Cells, Fixed, FixedWidths, Widths, Words};
 use nv_replay::nvmem::{
-    HasVersions, Model, Plain, Region, Unit, Version, Versions, mapped, planted,
+    HasVersions, Model, NumberOwner, Plain, Region, Unit, Version, Versions, mapped, planted,
 };
 
 /// A context that commits by itself: an item of [`open`](crate::open()). A device has either
@@ -82,6 +82,8 @@ impl<M: Model> FixedWidths for OfVersions<M> {
 /// Says what the steps have committed, for words of some widths.
 #[derive(Clone, Copy)]
 pub(crate) struct Resolver {
+    /// Whose numbers the steps have.
+    pub owner: NumberOwner,
     /// The number after the last committed one: a stamp with it is in doubt.
     pub in_doubt: u32,
 }
@@ -300,6 +302,8 @@ impl<'m, C: Plain + Copy, M: Model> OwnContext<'m, C, M> {
 pub struct StagedContext<'m, C, M> {
     stored: Stored<'m, C, M, AsStaged>,
     value: Cell<C>,
+    /// Whose numbers it is staged with.
+    owner: NumberOwner,
 }
 
 const fn one_state<M: Model, C>() -> bool {
@@ -323,7 +327,7 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
         Cells::<M, C>::bytes(1)
     };
 
-    pub(crate) fn format(region: Region<'m, M>, value: C) -> Option<Self> {
+    pub(crate) fn format(region: Region<'m, M>, value: C, by: Resolver) -> Option<Self> {
         let region = if size_of::<C>() == 0 {
             region
         } else if one_state::<M, C>() {
@@ -336,7 +340,11 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
         };
         let stored = Stored::new(region)?;
         let value = Cell::new(value);
-        Some(StagedContext { stored, value })
+        Some(StagedContext {
+            stored,
+            value,
+            owner: by.owner,
+        })
     }
 
     pub(crate) fn recover(region: Region<'m, M>, by: Resolver) -> Option<Self> {
@@ -356,7 +364,16 @@ impl<'m, C: Plain + Copy, M: Model> StagedContext<'m, C, M> {
         };
         let stored = Stored::new(region)?;
         let value = Cell::new(value);
-        Some(StagedContext { stored, value })
+        Some(StagedContext {
+            stored,
+            value,
+            owner: by.owner,
+        })
+    }
+
+    /// Whose numbers it is staged with.
+    pub(crate) fn owner(&self) -> NumberOwner {
+        self.owner
     }
 
     /// An address that no other context has, as long as this one lives.

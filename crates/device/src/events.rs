@@ -23,7 +23,7 @@
 use crate::context::{Resolver, StagedContext, wide};
 use crate::error::CallError;
 use crate::open::{Described, Item, Numbers, sealed};
-use crate::set::{Joined, Key, OfSet, Set};
+use crate::set::{Entry, Joined, Key, OfSet, Set};
 use core::cell::Cell;
 use core::convert::Infallible;
 use core::marker::PhantomData;
@@ -265,8 +265,8 @@ impl<const N: usize, M: Model> Events<'_, N, M> {
 }
 
 impl<const N: usize, M: Model> Joined for Events<'_, N, M> {
-    fn enter(&self, key: &mut Key) {
-        key.enter(&self.key, self.handled.address())
+    fn enter(&self, entry: &mut Entry) {
+        entry.add(&self.key, self.handled.address(), self.handled.owner())
     }
 
     #[inline(always)]
@@ -333,13 +333,13 @@ impl<const N: usize, M: Model> Item<M> for Ring<N> {
     const TYPE: u64 = type_hash::<Handled>("device events").rotate_left(N as u32);
     const DESCRIBED: Described = Described::Ring(N);
 
-    fn format<'m>(region: Region<'m, M>, (): ()) -> Option<Events<'m, N, M>> {
+    fn format<'m>(region: Region<'m, M>, (): (), by: Numbers) -> Option<Events<'m, N, M>> {
         let () = Events::<N, M>::CHECK;
         let (mut slots, rest) = region.split_at(Events::<N, M>::SLOTS_BYTES).ok()?;
         let (mut losses, handled) = rest.split_at(Events::<N, M>::LOSSES_BYTES).ok()?;
         slots.clear();
         losses.clear();
-        let handled = StagedContext::format(handled, [0; 2])?;
+        let handled = StagedContext::format(handled, [0; 2], by.0)?;
         Some(of(Units::new(slots)?, Units::new(losses)?, handled))
     }
 

@@ -18,41 +18,22 @@
 
 use crate::open::Committed;
 use crate::set::{Devices, OfSet, Set};
-use nv_replay::nvmem::{Model, planted};
+use nv_replay::nvmem::{Model, NumberOwner, planted};
 use nv_replay::pmem_tx::Width;
-use nv_replay::{Commit, Committed as Done, Error, OpenError, ThreadRoots, Threads};
+use nv_replay::{Commit, Committed as Done, Error, OpenError, ThreadRoots, Threads, Token};
 use nv_rtos::{Joiner, System, ThreadId, With};
 
 impl Committed {
     // INVARIANT "The thread that commits": the contexts of the devices of a thread are settled at
-    // the boot by the number of that thread. Also in `Set::of_thread`.
+    // the boot by the number of that thread.
     // Noticed by: planted `number-of-another-thread`.
 
     /// What the steps of a thread of a kernel have committed, for the contexts of its devices: when
-    /// the system is open, and before its threads' places are shared out.
+    /// the system is open, and before its threads' places are shared out. A [`Set`] of these
+    /// devices takes part in `th.step_with(&mut set, …)` of that thread only.
     ///
     /// **Power loss**: writes nothing. **Cost**: reads the headers of the thread's records.
     /// **Errors**: the thread's table is damaged.
-    pub fn of_thread<S: System, T: ThreadRoots>(
-        threads: &Threads<'_, T, S::Model>,
-        thread: ThreadId<S>,
-    ) -> Result<Self, OpenError>
-    where
-        <S::Model as Model>::Unit: Width,
-    {
-        let mut number = thread.number();
-        if planted!("nv-device/number-of-another-thread") {
-            number += 1;
-        }
-        Ok(Committed::of(threads.last_committed(number)?, &S::TABLE))
-    }
-}
-
-impl<T: Devices> Set<T> {
-    /// Devices for the steps of a thread of a kernel: `th.step_with(&mut set, …)`. Their contexts
-    /// were opened with [`Committed::of_thread`] of the same thread. A step of another thread fails
-    /// with [`code::NOT_OF_THREAD`](nv_rtos::code::NOT_OF_THREAD), and so does one of a reserved
-    /// place.
     ///
     /// ```
     /// # use core::convert::Infallible;
@@ -108,7 +89,7 @@ impl<T: Devices> Set<T> {
     ///     let committed = Committed::of_thread(&threads, Node::panel())?;
     ///     let (lit, buttons) = open::<(Staged<u8>, Ring<8>), _>(contexts, committed, (0, ()))?;
     ///     let lamp = StagedDevice::eager(lit, ())?;
-    ///     let mut set = Set::of_thread(Panel { lamp, buttons: &buttons }, Node::panel());
+    ///     let mut set = Set::new(Panel { lamp, buttons: &buttons });
     ///     let (places, _) = threads.share()?;
     ///     // Node::spawn(&kernel, places, machine, |th| panel(th, &mut set), radio);
     ///     // The interrupt: Masked::with(|| buttons.post(3)), and then
@@ -120,10 +101,18 @@ impl<T: Devices> Set<T> {
     /// # boot(Region::new(&mut fram))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn of_thread<S: System>(devices: T, thread: ThreadId<S>) -> Self {
-        let mut set = Set::new(devices);
-        set.thread = Some(thread.number() as u8);
-        set
+    pub fn of_thread<S: System, T: ThreadRoots>(
+        threads: &Threads<'_, T, S::Model>,
+        thread: ThreadId<S>,
+    ) -> Result<Self, OpenError>
+    where
+        <S::Model as Model>::Unit: Width,
+    {
+        let mut number = thread.number();
+        if planted!("nv-device/number-of-another-thread") {
+            number += 1;
+        }
+        Ok(Committed::of(threads.last_committed(number)?, &S::TABLE))
     }
 }
 
@@ -141,8 +130,8 @@ impl<T: Devices, M: Model> Joiner<M> for Set<T> {
         self.step_undone(&self.list())
     }
 
-    fn is_of(&self, thread: usize) -> bool {
-        self.thread.is_some_and(|t| usize::from(t) == thread)
+    fn owner(&self) -> Option<NumberOwner> {
+        Token::<M>::owner(self)
     }
 }
 

@@ -44,7 +44,7 @@ pub use nv_rtos;
 pub use open::{Committed, Item, Items, bytes, open};
 pub use restore::{Apply, ByValue, Call, Keyed, Once, Restore};
 #[doc(hidden)]
-pub use set::Key;
+pub use set::Entry;
 pub use set::{Devices, Joined, Members, OfSet, Set, Within, within};
 #[cfg(feature = "stack")]
 pub use stack::{CallStack, StackBytes};

@@ -12,7 +12,7 @@ use crate::error::OpenError;
 use nv_replay::Config;
 use nv_replay::nvmem::cross::type_hash;
 use nv_replay::nvmem::superblock::{self, State, Superblock};
-use nv_replay::nvmem::{Model, Plain, Region, Unit};
+use nv_replay::nvmem::{CommitNumber, Model, NumberOwner, Plain, Region, Unit};
 
 /// What the program's steps have committed: from
 /// [`last_committed`](nv_replay::last_committed), before the runtime is opened.
@@ -32,16 +32,20 @@ use nv_replay::nvmem::{Model, Plain, Region, Unit};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
-    number: u32,
+    number: CommitNumber,
     bits: u8,
 }
 
 impl Committed {
     /// No step commits a context: each commits by itself.
-    pub const NOTHING: Committed = Committed { number: 0, bits: 0 };
+    pub const NOTHING: Committed = Committed {
+        number: CommitNumber::new(NumberOwner::PROGRAM, 0),
+        bits: 0,
+    };
 
-    /// The last committed number of a runtime whose table was formatted with `config`.
-    pub const fn of(number: u32, config: &Config) -> Self {
+    /// The last committed number of a runtime whose table was formatted with `config`. The contexts
+    /// change with the steps of that runtime only.
+    pub const fn of(number: CommitNumber, config: &Config) -> Self {
         Committed {
             number,
             bits: config.seq_bits,
@@ -50,12 +54,11 @@ impl Committed {
 
     fn resolver(self) -> Resolver {
         let max = (1u32 << (self.bits & 31)) - 1;
-        let in_doubt = if self.number >= max {
-            1
-        } else {
-            self.number + 1
-        };
-        Resolver { in_doubt }
+        let number = self.number.get();
+        Resolver {
+            owner: self.number.owner(),
+            in_doubt: if number >= max { 1 } else { number + 1 },
+        }
     }
 }
 
@@ -72,7 +75,11 @@ pub trait Item<M: Model>: sealed::Sealed {
     #[doc(hidden)]
     const DESCRIBED: Described;
     #[doc(hidden)]
-    fn format<'m>(region: Region<'m, M>, initial: Self::Initial) -> Option<Self::Open<'m>>;
+    fn format<'m>(
+        region: Region<'m, M>,
+        initial: Self::Initial,
+        by: Numbers,
+    ) -> Option<Self::Open<'m>>;
     #[doc(hidden)]
     fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Option<Self::Open<'m>>;
 }
@@ -142,7 +149,7 @@ impl<C: Plain + Copy, M: Model> Item<M> for Own<C> {
         "device context, own"
     });
     const DESCRIBED: Described = Described::Own(size_of::<C>());
-    fn format<'m>(region: Region<'m, M>, initial: C) -> Option<Self::Open<'m>> {
+    fn format<'m>(region: Region<'m, M>, initial: C, _: Numbers) -> Option<Self::Open<'m>> {
         OwnContext::format(region, initial)
     }
     fn recover<'m>(region: Region<'m, M>, _: Numbers) -> Option<Self::Open<'m>> {
@@ -161,8 +168,8 @@ impl<C: Plain + Copy, M: Model> Item<M> for Staged<C> {
         "device context, staged"
     });
     const DESCRIBED: Described = Described::Staged(size_of::<C>());
-    fn format<'m>(region: Region<'m, M>, initial: C) -> Option<Self::Open<'m>> {
-        StagedContext::format(region, initial)
+    fn format<'m>(region: Region<'m, M>, initial: C, by: Numbers) -> Option<Self::Open<'m>> {
+        StagedContext::format(region, initial, by.0)
     }
     fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Option<Self::Open<'m>> {
         StagedContext::recover(region, by.0)
@@ -186,6 +193,7 @@ pub trait Items<M: Model>: sealed::Sealed {
     fn format<'m>(
         region: Region<'m, M>,
         initial: Self::Initial,
+        by: Numbers,
     ) -> Result<Self::Open<'m>, OpenError>;
     #[doc(hidden)]
     fn recover<'m>(region: Region<'m, M>, by: Numbers) -> Result<Self::Open<'m>, OpenError>;
@@ -216,10 +224,11 @@ macro_rules! items {
             fn format<'m>(
                 region: Region<'m, M>,
                 ($($v,)+): Self::Initial,
+                by: Numbers,
             ) -> Result<Self::Open<'m>, OpenError> {
                 $(
                     let (item, region) = split::<M>(region, $t::BYTES, Self::BYTES)?;
-                    let $v = $t::format(item, $v).ok_or(OpenError::Damaged { item: $i })?;
+                    let $v = $t::format(item, $v, by).ok_or(OpenError::Damaged { item: $i })?;
                 )+
                 let _ = region;
                 Ok(($($v,)+))
@@ -322,13 +331,14 @@ pub fn open<'m, T: Items<M>, M: Model>(
         State::Foreign => return Err(OpenError::Foreign),
         State::Damaged => return Err(OpenError::Superblock),
     };
+    let by = Numbers(committed.resolver());
     if !blank {
         let items = split::<M>(region, Superblock::BYTES, T::BYTES)?.1;
-        return T::recover(items, Numbers(committed.resolver()));
+        return T::recover(items, by);
     }
     let marker = superblock::begin_marked(&mut region, &mine);
     let (mut head, items) = split::<M>(region, Superblock::BYTES, T::BYTES)?;
-    let items = T::format(items, initial)?;
+    let items = T::format(items, initial, by)?;
     superblock::finish_marked(&mut head, marker, &mine);
     Ok(items)
 }

@@ -28,7 +28,7 @@
 use crate::error::Code;
 use core::cell::Cell;
 use core::ops::Deref;
-use nv_replay::nvmem::{Model, planted};
+use nv_replay::nvmem::{Model, NumberOwner, planted};
 use nv_replay::{Commit, Committed, Error, Token};
 
 /// The devices of a program: names each of them once.
@@ -63,13 +63,13 @@ pub trait Devices {
 
 /// A part of a step's commit: a device, or events.
 pub trait Joined {
-    /// Enters a set. Its key is given, or made here.
+    /// Enters a set.
     #[doc(hidden)]
-    fn enter(&self, key: &mut Key);
+    fn enter(&self, entry: &mut Entry);
     /// Bit flags: waits, has acted, changed. 0: the step did not use the device.
     #[doc(hidden)]
     fn used(&self) -> u8;
-    /// Stages what has changed, once. Whether it did now. It was used.
+    /// Stages what has changed. `false` if an earlier call has done so. Only for a used device.
     #[doc(hidden)]
     fn stage(&self, number: u32) -> bool;
     /// Undoes what `stage` has stored. Whether it had.
@@ -98,13 +98,46 @@ pub trait Joined {
 // compares how many were staged. If one is not found when the step is undone, its marks would get
 // into the next step: then the set takes no more steps. If one that is staged is not found again,
 // its stamp would stay: then the program stops, and the next boot settles it.
-// Noticed by: `a_forgotten_device`, `a_panic_while_devices_follow`, `lists_that_differ` in
-// tests/suite/crash/errors.rs; planted `join-unchecked`, `undone-unchecked`, `staged-twice`.
+// Noticed by: `a_forgotten_device` and `a_panic_while_devices_follow` in
+// tests/suite/crash/errors.rs, `lists_that_differ` in tests/suite/crash/lists.rs; planted
+// `join-unchecked`, `undone-unchecked`, `staged-twice`.
 
 /// Which set a device is in.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key(usize);
+
+/// What the devices of a set have in common, while they enter it.
+#[doc(hidden)]
+pub struct Entry {
+    key: Key,
+    owner: NumberOwner,
+}
+
+impl Entry {
+    const NONE: Entry = Entry {
+        key: Key::EMPTY,
+        owner: NumberOwner::PROGRAM,
+    };
+
+    /// Enters a device into the set, whose first one may make the key of its address. The devices
+    /// of a set take steps of one owner: if their contexts were opened with the numbers of several,
+    /// of none.
+    pub(crate) fn add(&mut self, of: &Cell<Key>, address: usize, owner: NumberOwner) {
+        if of.get() != Key::FREE {
+            return;
+        }
+        if self.key == Key::EMPTY {
+            *self = Entry {
+                key: Key(address),
+                owner,
+            };
+        } else if owner != self.owner && !planted!("nv-device/owner-of-the-first") {
+            self.owner = NumberOwner::PROGRAM;
+        }
+        of.set(self.key)
+    }
+}
 
 impl Key {
     /// Of a device that is in no set. Addresses on the medium are multiples of 8.
@@ -113,17 +146,6 @@ impl Key {
     const EMPTY: Key = Key(2);
     /// Of a set that takes no more steps.
     const BROKEN: Key = Key(4);
-
-    /// Enters a device into the set of this key, whose first one may make the key of its address.
-    pub(crate) fn enter(&mut self, of: &Cell<Key>, address: usize) {
-        if of.get() != Key::FREE {
-            return;
-        }
-        if *self == Key::EMPTY {
-            *self = Key(address);
-        }
-        of.set(*self)
-    }
 
     /// A call of the device runs: then it is in no set.
     #[inline(always)]
@@ -151,7 +173,7 @@ pub trait Members: sealed::Sealed {
     #[doc(hidden)]
     const CONSTANT: bool;
     #[doc(hidden)]
-    fn enter(&self, key: &mut Key);
+    fn enter(&self, entry: &mut Entry);
     #[doc(hidden)]
     fn used(&self) -> Self::Used;
     /// Stages what was used. How many devices.
@@ -255,8 +277,8 @@ macro_rules! one_member {
         impl<$($generic)*> Members for $t {
             type Used = u8;
             const CONSTANT: bool = <Self as Lend>::CONSTANT;
-            fn enter(&self, key: &mut Key) {
-                self.lend(|device| device.enter(key));
+            fn enter(&self, entry: &mut Entry) {
+                self.lend(|device| device.enter(entry));
             }
             #[inline(always)]
             fn used(&self) -> u8 {
@@ -311,9 +333,9 @@ macro_rules! members {
         impl<$($t: Members),+> Members for ($($t,)+) {
             type Used = ($($t::Used,)+);
             const CONSTANT: bool = true $(&& $t::CONSTANT)+;
-            fn enter(&self, key: &mut Key) {
+            fn enter(&self, entry: &mut Entry) {
                 let ($($v,)+) = self;
-                $($v.enter(key);)+
+                $($v.enter(entry);)+
             }
             #[inline(always)]
             fn used(&self) -> Self::Used {
@@ -428,9 +450,8 @@ pub struct Set<T> {
     key: Cell<Key>,
     /// How many devices have marks.
     used: Cell<usize>,
-    /// The thread of a kernel whose steps it takes part in.
-    #[cfg(feature = "rtos")]
-    pub(crate) thread: Option<u8>,
+    /// Whose steps it takes part in.
+    pub(crate) owner: NumberOwner,
 }
 
 /// The token of a step that uses devices: a [`Set`], or that of a kernel's step with one. What
@@ -456,16 +477,17 @@ impl<T> OfSet for Set<T> {
 }
 
 impl<T: Devices> Set<T> {
-    /// Devices as a token.
+    /// Devices as a token. It takes part in the steps of the runtime, or of the thread, with whose
+    /// [`Committed`](crate::Committed) the contexts were opened. A step of another one fails with
+    /// [`Error::WrongOwner`] before it begins.
     pub fn new(devices: T) -> Self {
-        let mut key = Key::EMPTY;
-        devices.list().enter(&mut key);
+        let mut entry = Entry::NONE;
+        devices.list().enter(&mut entry);
         Set {
             devices,
-            key: Cell::new(key),
+            key: Cell::new(entry.key),
             used: Cell::new(0),
-            #[cfg(feature = "rtos")]
-            thread: None,
+            owner: entry.owner,
         }
     }
 
@@ -486,7 +508,7 @@ impl<T: Devices> Set<T> {
         if planted!("nv-device/output-before-commit") {
             list.show();
         }
-        let number = commit.number();
+        let number = commit.number().get();
         let mut joining = Joining {
             set: self,
             list,
@@ -542,5 +564,10 @@ impl<T: Devices, M: Model> Token<M> for Set<T> {
 
     fn undone(&self) {
         self.step_undone(&self.devices.list())
+    }
+
+    #[inline(always)]
+    fn owner(&self) -> Option<NumberOwner> {
+        (self.key.get() != Key::EMPTY).then_some(self.owner)
     }
 }

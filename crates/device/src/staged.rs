@@ -4,7 +4,7 @@ use crate::context::StagedContext;
 use crate::device::keyed;
 use crate::error::CallError;
 use crate::restore::{Call, Keyed, Once, Restore};
-use crate::set::{Joined, Key, OfSet, Set};
+use crate::set::{Entry, Joined, Key, OfSet, Set};
 use crate::slot::Slot;
 use core::cell::Cell;
 use nv_replay::Step;
@@ -273,8 +273,8 @@ impl<'m, D: Restore, M: Model> StagedDevice<'m, D, M> {
 }
 
 impl<D: Restore, M: Model> Joined for StagedDevice<'_, D, M> {
-    fn enter(&self, key: &mut Key) {
-        key.enter(&self.key, self.context.address())
+    fn enter(&self, entry: &mut Entry) {
+        entry.add(&self.key, self.context.address(), self.context.owner())
     }
 
     #[inline(always)]

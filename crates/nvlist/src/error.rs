@@ -29,6 +29,8 @@ pub enum OpenError {
     },
     /// A node in a list holds no valid value of its type.
     Invalid(Invalid),
+    /// The contexts' numbers are not those of threads of one region, in their order.
+    WrongOwner,
 }
 
 /// A component of a node pool.
@@ -60,6 +62,9 @@ impl core::fmt::Display for OpenError {
                 write!(f, "the region is too large: at most {limit} bytes")
             }
             OpenError::Invalid(i) => i.fmt(f),
+            OpenError::WrongOwner => {
+                f.write_str("the contexts are not resolved by the threads of one region")
+            }
         }
     }
 }

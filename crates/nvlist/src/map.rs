@@ -8,7 +8,7 @@
 use crate::layout::{FREE, Geometry, HEADS, HELD, LINKS, Link, OpKind, RECORD};
 use core::cell::Cell;
 use core::ops::Deref;
-use nvmem::{Model, Region, Unit, mapped, planted};
+use nvmem::{Model, NumberOwner, Region, Unit, mapped, planted};
 
 /// Bits of a link where two links are one unit. (0 where `usize` has 16 bits: such media are not
 /// supported there.)
@@ -216,6 +216,9 @@ pub(crate) struct Core<'m, M> {
     /// The offset of the record of a staged operation that was neither committed nor abandoned; 0
     /// if there is none.
     pub staged: Cell<usize>,
+    /// Whose numbers resolve what the first context stages. The next ones have those of the next
+    /// threads.
+    pub owner: NumberOwner,
 }
 
 impl<'m, M> Deref for Core<'m, M> {
@@ -228,11 +231,20 @@ impl<'m, M> Deref for Core<'m, M> {
 
 impl<'m, M: Model> Core<'m, M> {
     #[inline]
-    pub fn new(region: Region<'m, M>, geo: Geometry) -> Self {
+    pub fn new(region: Region<'m, M>, geo: Geometry, owner: NumberOwner) -> Self {
         Core {
+            owner,
             hint: Cell::new(geo.first),
             map: LinkMap { region, geo },
             staged: Cell::new(0),
+        }
+    }
+
+    /// Whose numbers resolve what a context stages.
+    pub fn context_owner(&self, context: usize) -> NumberOwner {
+        match self.owner {
+            NumberOwner::PROGRAM => NumberOwner::PROGRAM,
+            first => first.thread(context),
         }
     }
 

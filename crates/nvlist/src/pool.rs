@@ -8,7 +8,10 @@ use crate::walk::Audit;
 use core::marker::PhantomData;
 use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::superblock::{self, Difference, State};
-use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, Superblock, Unit, fingerprint};
+use nvmem::{
+    CommitNumber, InOrder32, LayoutMismatch, Model, NumberOwner, Persist, Region, Superblock, Unit,
+    fingerprint,
+};
 
 /// A region with `L` lists and as many nodes of type `T` as fit. `M` is the model of the medium.
 ///
@@ -44,17 +47,18 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     }
 
     /// Like [`NodePool::open`], with a record for each of `contexts` contexts. Their staged
-    /// operations take effect with a sequence number. `resolve(context)` returns the last committed
-    /// one, 0 for none.
+    /// operations take effect with the number of a commit. `resolve(context)` returns the last
+    /// committed one, 0 for none: that of a region of `nv-replay`, or a `u32` if the program stores
+    /// the commits itself. Each context is a thread of the same region, in their order.
     ///
     /// An operation that was staged with that number is finished; any other is dropped. **Errors**:
-    /// those of [`NodePool::open`].
-    pub fn open_resolved(
+    /// those of [`NodePool::open`]; [`OpenError::WrongOwner`].
+    pub fn open_resolved<N: Into<CommitNumber>>(
         region: Region<'m, M>,
         contexts: usize,
-        resolve: impl Fn(usize) -> u32,
+        resolve: impl Fn(usize) -> N,
     ) -> Result<Self, OpenFailure<'m, M>> {
-        Self::open_checked(region, contexts, &resolve, true)
+        Self::open_checked(region, contexts, &|context| resolve(context).into(), true)
     }
 
     /// Like [`NodePool::open_resolved`] without the walk, for a quick reboot: it only finishes the
@@ -67,18 +71,18 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     /// # Safety
     /// This program, or one with the same types, formatted the region. Nothing else has written to
     /// it since, and the medium has kept it.
-    pub unsafe fn open_trusting(
+    pub unsafe fn open_trusting<N: Into<CommitNumber>>(
         region: Region<'m, M>,
         contexts: usize,
-        resolve: impl Fn(usize) -> u32,
+        resolve: impl Fn(usize) -> N,
     ) -> Result<Self, OpenFailure<'m, M>> {
-        Self::open_checked(region, contexts, &resolve, false)
+        Self::open_checked(region, contexts, &|context| resolve(context).into(), false)
     }
 
     fn open_checked(
         region: Region<'m, M>,
         contexts: usize,
-        resolve: &dyn Fn(usize) -> u32,
+        resolve: &dyn Fn(usize) -> CommitNumber,
         check: bool,
     ) -> Result<Self, OpenFailure<'m, M>> {
         const {
@@ -94,8 +98,12 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
             Err(error) => return Err(OpenFailure { error, region }),
         };
         let region = Self::mount(region, &geo)?;
-        let core = Core::new(region, geo);
-        match Self::recover(&core.map, resolve, check) {
+        let owner = match contexts {
+            0 => NumberOwner::PROGRAM,
+            _ => resolve(0).owner(),
+        };
+        let core = Core::new(region, geo, owner);
+        match Self::recover(&core, resolve, check) {
             Ok(()) => Ok(NodePool {
                 core,
                 _t: PhantomData,
@@ -145,11 +153,16 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
 
     #[inline]
     fn recover(
-        map: &LinkMap<'m, M>,
-        resolve: &dyn Fn(usize) -> u32,
+        core: &Core<'m, M>,
+        resolve: &dyn Fn(usize) -> CommitNumber,
         check: bool,
     ) -> Result<(), OpenError> {
-        map.recover(resolve)
+        let mut owners = 0..core.geo.contexts;
+        if owners.any(|i| resolve(i).owner() != core.context_owner(i)) {
+            return Err(OpenError::WrongOwner);
+        }
+        let map = &core.map;
+        map.recover(&|context| resolve(context).get())
             .ok_or(OpenError::Damaged(Component::Record))?;
         if check {
             map.check_all(size_of::<T>(), T::check)?;

@@ -17,12 +17,13 @@ use crate::lists::{Brand, Cursor, List, Lists, Node};
 use crate::map::Core;
 use crate::ops::Plan;
 use core::marker::PhantomData;
-use nvmem::{Model, Persist};
+use nvmem::{CommitNumber, Model, NumberOwner, Persist, WrongOwner, planted};
 
 /// A context that the pool was opened with.
 #[derive(Clone, Copy)]
 pub struct Context<'b> {
     index: usize,
+    owner: NumberOwner,
     _brand: Brand<'b>,
 }
 
@@ -35,12 +36,20 @@ pub struct StageSeq<'b> {
 }
 
 impl<'b> Context<'b> {
-    /// The sequence number that a step or transaction of this context is about to commit:
-    /// `Prepared::seq` of `pmem-tx`.
+    /// The number that a step or transaction of this context is about to commit: `Commit::number`
+    /// of `nv-replay`, `Prepared::seq` of `pmem-tx`.
     ///
-    /// On a medium with 16-bit units it has 16 bits.
-    pub fn stage_seq(self, seq: u32) -> StageSeq<'b> {
-        StageSeq { context: self, seq }
+    /// On a medium with 16-bit units it has 16 bits. **Errors**: the number is one of another owner
+    /// than that which the resolver has returned for this context.
+    pub fn stage_seq(self, number: impl Into<CommitNumber>) -> Result<StageSeq<'b>, WrongOwner> {
+        let number = number.into();
+        if number.owner() != self.owner && !planted!("nvlist/number-of-any-owner") {
+            return Err(WrongOwner);
+        }
+        Ok(StageSeq {
+            context: self,
+            seq: number.get(),
+        })
     }
 }
 
@@ -63,8 +72,8 @@ impl<'b> Context<'b> {
 /// pool.with(|mut lists, [queue]| {
 ///     let context = lists.context(0).ok_or("opened with one")?;
 ///     let node = lists.alloc(7)?;
-///     let seq = 1; // Prepared::seq
-///     let staged = lists.stage_back(context.stage_seq(seq), queue, node);
+///     let seq = 1u32; // Prepared::seq
+///     let staged = lists.stage_back(context.stage_seq(seq)?, queue, node);
 ///     commit(seq); // one store commits the transaction and this operation; then a fence
 ///     staged.committed();
 ///     Ok::<(), Box<dyn std::error::Error>>(())
@@ -113,6 +122,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     pub fn context(&self, index: usize) -> Option<Context<'b>> {
         (index < self.core.geo.contexts).then_some(Context {
             index,
+            owner: self.core.context_owner(index),
             _brand: PhantomData,
         })
     }

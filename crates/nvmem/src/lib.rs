@@ -35,6 +35,7 @@ mod mapped_medium;
 pub mod marker;
 mod maybe;
 pub mod model;
+mod number;
 pub mod persist;
 #[cfg(feature = "postcard")]
 mod postcard;
@@ -61,6 +62,7 @@ pub use layout::{Layout, LayoutMismatch};
 pub use level::WearLevelled;
 pub use maybe::Maybe;
 pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
+pub use number::{CommitNumber, NumberOwner, WrongOwner};
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Persist;
 pub use persist::{Invalid, Persist, Plain, ZeroNiche, assert_no_padding};

@@ -516,6 +516,11 @@ impl<'m, M: Model, F: WordWidths> Words<'m, M, F> {
         self.region
     }
 
+    /// Where the region begins.
+    pub fn base(&self) -> *mut u8 {
+        self.region.base()
+    }
+
     /// The content of word `index`, if there is one.
     #[inline(always)]
     fn load(&self, index: usize) -> Option<u32> {

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Summary {
     /// The number of cuts.
     pub cuts: u64,
-    /// The number of programs: 1, or as many as [`random`](crate::random) has made.
+    /// The number of programs: 1, or as many as [`crate::random()`] has made.
     pub programs: u64,
     /// The number of distinct states that were booted and checked.
     pub boots: u64,

@@ -48,6 +48,9 @@ pub enum Error {
     /// The medium on which a mirror keeps the region has failed. What was durable stays durable,
     /// and no output has left that is not. The runtime stops until the next open.
     Medium,
+    /// What takes part in the step was opened with the numbers of another region or thread. Nothing
+    /// was done.
+    WrongOwner,
 }
 
 /// The first difference between the program and its records.
@@ -126,6 +129,7 @@ impl core::fmt::Display for Error {
             Error::LoopInterrupted => "an error or a panic left a loop, an outlet or a join: the runtime has stopped until the next open",
             Error::Cancelled => "the future of a loop was dropped inside of an iteration: the runtime has stopped until the next open",
             Error::Medium => "the mirror's medium has failed: the runtime has stopped until the next open",
+            Error::WrongOwner => "what takes part in the step was opened with the numbers of another region or thread",
             Error::Other => "the step failed for a reason that the table cannot record",
         })
     }
@@ -192,6 +196,7 @@ impl Error {
             Error::Cancelled => 13,
             Error::KeyInUse => 14,
             Error::Medium => 15,
+            Error::WrongOwner => 16,
         }
     }
 

@@ -16,7 +16,7 @@ use crate::outbox::{Outlet, Queue};
 use crate::table::{CommitWord, Table};
 use core::cell::Cell;
 use core::marker::PhantomData;
-use nvmem::{InOrder32, Model, Region, planted};
+use nvmem::{CommitNumber, InOrder32, Model, NumberOwner, Region, planted};
 use pmem_tx::{Open, Ready};
 
 /// An invariant lifetime: ties a [`Committed`] to the [`Commit`] that made it.
@@ -37,11 +37,11 @@ pub struct Commit<'c, M: Model = InOrder32> {
 pub struct Committed<'c>(Brand<'c>);
 
 impl<'c, M: Model> Commit<'c, M> {
-    /// The sequence number of the step's commit. Work staged with this number takes effect if and
-    /// only if [`last_committed`] returns it after a cut.
+    /// The number of the step's commit. Work staged with it takes effect if and only if
+    /// [`last_committed`] returns it after a cut.
     #[inline(always)]
-    pub fn number(&self) -> u32 {
-        self.ready.seq()
+    pub fn number(&self) -> CommitNumber {
+        CommitNumber::new(self.table.owner, self.ready.seq())
     }
 
     /// Commits the step and the work staged with its number.
@@ -106,15 +106,17 @@ pub(crate) fn commit_joined<M: Model, E: Outlet>(
     Err(joined.err().map_or(Error::Other, Error::recorded))
 }
 
-/// The sequence number of the last committed transaction, 0 for none. An owner of joined operations
-/// resolves its staged operation with it. Call this before [`Replay::open`](crate::Replay::open),
-/// which may commit again.
+/// The number of the last committed transaction, 0 for none. An owner of joined operations resolves
+/// its staged operation with it, and then takes numbers of this region only. Call this before
+/// [`Replay::open`](crate::Replay::open), which may commit again.
 ///
 /// Writes nothing. The region comes back in every case. **Cost**: reads the superblock and the
 /// headers of all records that count. **Errors**: [`OpenError`](crate::OpenError).
 pub fn last_committed<M: Model>(
     region: Region<'_, M>,
-) -> Result<(u32, Region<'_, M>), OpenFailure<'_, M>> {
+) -> Result<(CommitNumber, Region<'_, M>), OpenFailure<'_, M>> {
     let (found, region) = open::scan_region(region, &mut |_, _| {})?;
-    Ok((found.map_or(0, |found| found.committed), region))
+    let owner = NumberOwner::thread_of(&region, 0);
+    let number = found.map_or(0, |found| found.committed);
+    Ok((CommitNumber::new(owner, number), region))
 }

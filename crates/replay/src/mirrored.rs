@@ -25,7 +25,7 @@
 //! | fault | what happens |
 //! |---|---|
 //! | the medium fails in a save | [`Error::Medium`]; no message leaves; the runtime stops |
-//! | the medium fails at open, while messages wait | [`OpenError::Medium`](crate::OpenError::Medium); none is sent |
+//! | the medium fails at open, while messages wait | [`OpenError::Medium`]; none is sent |
 //! | the saver has another region | as a failing medium; [`Replay::failure`] says which |
 //! | a driver of the medium panics in a save | the runtime stops, as after a panic of an outlet |
 //! | a save's future is dropped | as a power cut for the medium; what waits goes on waiting |
@@ -373,7 +373,7 @@ where
     /// ```
     ///
     /// **Power loss**: as for [`Replay::open`]. **Cost**: as there; a save if messages are pending.
-    /// **Errors**: those of [`Replay::open`]; [`OpenError::Medium`](crate::OpenError::Medium). An
+    /// **Errors**: those of [`Replay::open`]; [`OpenError::Medium`]. An
     /// open that fails drops `saver` and `env`: pass `&mut` to keep them.
     pub fn open_mirrored<F>(
         region: Region<'m, M>,

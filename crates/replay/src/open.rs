@@ -64,7 +64,7 @@ use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nvmem::superblock::{self, Difference, Superblock, View};
-use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, planted};
+use nvmem::{InOrder32, LayoutMismatch, Model, NumberOwner, Persist, Region, planted};
 use pmem_tx::{Pool, Tx, Width};
 
 /// What to do if the records belong to another version of the program.
@@ -501,6 +501,13 @@ where
         self.twins.pairs()
     }
 
+    /// Whose numbers its commits have. What takes part in its steps was opened with the number that
+    /// [`last_committed`](crate::last_committed) has returned for this region.
+    #[inline(always)]
+    pub fn owner(&self) -> NumberOwner {
+        self.table.owner
+    }
+
     /// Whether the program has passed all records, and now executes steps for the first time.
     pub fn is_live(&self) -> bool {
         self.live
@@ -859,6 +866,7 @@ impl<'m, M: Model> Table<'m, M> {
     #[inline(always)]
     pub fn new(region: Region<'m, M>, geo: Geometry) -> Self {
         Table {
+            owner: NumberOwner::thread_of(&region, 0),
             region,
             geo,
             area_end: geo.area_end(false),

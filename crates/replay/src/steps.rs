@@ -212,7 +212,7 @@ where
             return self.check_running();
         }
         let call = step_loop_hash::<A>(kind::TOKEN | kind::EACH_STEP, name);
-        self.step_loop(call, range, args, Attempt::new(token), body)
+        self.step_loop(call, range, args, Attempt::new(token, self.owner())?, body)
     }
 
     #[inline(always)]
@@ -224,7 +224,7 @@ where
         body: TurnBody<R, M, A, K>,
     ) -> Result<Infallible, Error> {
         let call = step_loop_hash::<A>(kind::TOKEN | kind::ENDLESS_STEP, name);
-        self.step_loop(call, ALWAYS, args, Attempt::new(token), body)?;
+        self.step_loop(call, ALWAYS, args, Attempt::new(token, self.owner())?, body)?;
         // The record says that an endless loop has ended: it belongs to another loop.
         Err(self.untyped().diverged(Mismatch::Kind))
     }

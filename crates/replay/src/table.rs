@@ -58,7 +58,7 @@
 
 use crate::error::ConfigItem;
 use nvmem::superblock::Superblock;
-use nvmem::{InOrder16, InOrder32, Model, Region, Unit, mapped, planted};
+use nvmem::{InOrder16, InOrder32, Model, NumberOwner, Region, Unit, mapped, planted};
 
 /// A word whose store commits: where it goes, as a byte offset, and what it says.
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +116,8 @@ pub(crate) struct Table<'m, M> {
     pub geo: Geometry,
     /// The end of the current area.
     pub area_end: usize,
+    /// Whose commits it holds.
+    pub owner: NumberOwner,
 }
 
 impl<'m, M: Model> Table<'m, M> {

@@ -88,7 +88,7 @@ use nvmem::at_rest::AsyncSave;
 use nvmem::at_rest::{RestingRegion, Save};
 use nvmem::cross::Ret;
 use nvmem::superblock::{self, Superblock};
-use nvmem::{InOrder32, Model, Persist, Region, planted};
+use nvmem::{CommitNumber, InOrder32, Model, NumberOwner, Persist, Region, planted};
 use pmem_tx::{
     Context, Contexts, ContextsOf, MAX_CONTEXTS, Pool, Preempted, Roots, Section, SharedRoots,
     Sharing, Tx, Width,
@@ -389,7 +389,9 @@ fn tables_len(geo: &Geometry, tables: usize) -> Option<usize> {
 /// The table of the thread `n`. Its offsets count from the place where its superblock would be:
 /// there the table before it ends, which it does not touch.
 fn table_of<'m, M: Model>(region: &Region<'m, M>, geo: &Geometry, n: usize) -> Table<'m, M> {
-    table_at(region, geo, stride(geo) * n)
+    let mut table = table_at(region, geo, stride(geo) * n);
+    table.owner = NumberOwner::thread_of(region, n);
+    table
 }
 
 /// The table that begins `at` bytes after the first one.
@@ -672,19 +674,21 @@ where
         })
     }
 
-    /// The sequence number of a thread's last committed transaction; 0 for a thread that does not
-    /// exist. A program that stages words of its own with numbers of this thread resolves them with
-    /// it: see [`Token`](crate::Token). Call it before the places are handed out; the borrow checks
-    /// that.
+    /// The number of a thread's last committed transaction; 0 for a thread that does not exist. A
+    /// program that stages words of its own with numbers of this thread resolves them with it: see
+    /// [`Token`](crate::Token). Call it before the places are handed out; the borrow checks that.
     ///
     /// **Power loss**: writes nothing. **Cost**: reads the headers of the thread's records.
     /// **Errors**: the table is damaged.
-    pub fn last_committed(&self, thread: usize) -> Result<u32, OpenError> {
-        if thread >= Self::COUNT.tables {
-            return Ok(0);
+    pub fn last_committed(&self, thread: usize) -> Result<CommitNumber, OpenError> {
+        let tables = &self.tables;
+        let mut number = 0;
+        if thread < Self::COUNT.tables {
+            let found = table_of(&tables.region, &tables.geo, thread).scan();
+            number = found.map_err(OpenError::Damaged)?.committed;
         }
-        let found = table_of(&self.tables.region, &self.tables.geo, thread).scan();
-        Ok(found.map_err(OpenError::Damaged)?.committed)
+        let owner = NumberOwner::thread_of(&tables.region, thread);
+        Ok(CommitNumber::new(owner, number))
     }
 
     /// Like [`Threads::open`], and converts a region whose roots are an `Old` to one whose roots
@@ -992,6 +996,11 @@ where
         }
     }
 
+    /// Whose numbers its thread commits with.
+    pub fn owner(&self) -> NumberOwner {
+        NumberOwner::thread_of(&self.all.region, self.n.into())
+    }
+
     fn table(&self) -> Table<'c, M> {
         table_of(&self.all.region, &self.all.geo, self.n.into())
     }
@@ -1196,12 +1205,14 @@ impl<'m, M: Model> Tables<'m, M> {
 pub fn last_committed_of<M: Model>(
     region: Region<'_, M>,
     thread: usize,
-) -> Result<(u32, Region<'_, M>), OpenFailure<'_, M>> {
+) -> Result<(CommitNumber, Region<'_, M>), OpenFailure<'_, M>> {
+    let owner = NumberOwner::thread_of(&region, thread);
+    let number = |n, region| Ok((CommitNumber::new(owner, n), region));
     let tables = match Tables::of(region)? {
         Ok(tables) => tables,
         Err(region) => {
             return match open::scan_region(region, &mut |_, _| {})? {
-                (None, region) => Ok((0, region)),
+                (None, region) => number(0, region),
                 (Some(_), region) => Err(OpenFailure {
                     error: OpenError::FormatVersion {
                         stored: table::VERSION,
@@ -1212,10 +1223,10 @@ pub fn last_committed_of<M: Model>(
         }
     };
     if thread >= tables.count {
-        return Ok((0, tables.region));
+        return number(0, tables.region);
     }
     match tables.table(thread).scan() {
-        Ok(found) => Ok((found.committed, tables.region)),
+        Ok(found) => number(found.committed, tables.region),
         Err(damage) => Err(OpenFailure {
             error: OpenError::Damaged(damage),
             region: tables.region,

@@ -27,7 +27,7 @@ use crate::table::Table;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
-use nvmem::{InOrder32, Model, Persist, planted};
+use nvmem::{InOrder32, Model, NumberOwner, Persist, planted};
 use pmem_tx::Width;
 
 /// A value that a caller lends to the bodies of its steps and that takes part in their commits: the
@@ -71,6 +71,14 @@ pub trait Token<M: Model = InOrder32> {
     /// Undoes the body's claims: the body has failed or unwound, or the step found no room. The
     /// step is undone.
     fn undone(&self);
+
+    /// Whose numbers resolve what it stages: those of the [`CommitNumber`](nvmem::CommitNumber)
+    /// that its words were opened with. A step of anybody else fails with [`Error::WrongOwner`]
+    /// before its body runs, and stores nothing. `None`: nothing stays staged after `join`, so it
+    /// takes part in any step.
+    fn owner(&self) -> Option<NumberOwner> {
+        None
+    }
 }
 
 /// A body that runs with a token. If it is not joined, it was undone.
@@ -129,12 +137,24 @@ impl<M: Model, K: Token<M>> Partner<M> for Attempt<'_, M, K> {
 }
 
 impl<'a, M: Model, K: Token<M>> Attempt<'a, M, K> {
-    pub fn new(token: &'a K) -> Self {
-        Attempt {
+    // INVARIANT "Numbers of its own": what is staged with a number is resolved by numbers of the
+    // same region and thread: a token takes part in the steps of one owner.
+    // Noticed by: `token_of_another_region` in tests/suite/crash/owners.rs; planted
+    // `token-of-any-owner`.
+    /// Tries a token in a step of `owner`.
+    ///
+    /// **Errors**: [`Error::WrongOwner`].
+    #[inline(always)]
+    pub fn new(token: &'a K, owner: NumberOwner) -> Result<Self, Error> {
+        let of_another = token.owner().is_some_and(|own| own != owner);
+        if of_another && !planted!("nv-replay/token-of-any-owner") {
+            return Err(Error::WrongOwner);
+        }
+        Ok(Attempt {
             token,
             open: Cell::new(false),
             _m: PhantomData,
-        }
+        })
     }
 
     /// A body begins.
@@ -283,6 +303,11 @@ where
     where
         O: for<'p> Ret<In<'p> = O>,
     {
+        // A replay refuses it, too, and does not pass the record of another call.
+        let attempt = match Attempt::new(token, self.owner()) {
+            Ok(attempt) => attempt,
+            Err(error) => return Err(StepError { error, args }),
+        };
         let call = call_hash::<A, O>(kind::TOKEN | kind::STEP, name);
         let id = Table::<M>::id(call, args_hash(&args));
         if let Some(o) = self.bypass::<A, O>(id) {
@@ -290,7 +315,6 @@ where
             core::mem::forget(args);
             return Ok(o);
         }
-        let attempt = Attempt::new(token);
         self.call_slow::<A, O, _>(
             id,
             args,

@@ -78,7 +78,7 @@ pub mod code {
     pub const DELETED: u16 = 0xff09;
     /// All [places](crate::Places) for such objects are in use.
     pub const NO_PLACE: u16 = 0xff0a;
-    /// What a step is to be [joined with](crate::Thread::step_with) belongs to another thread, or
-    /// this thread is one of a reserved place.
+    /// A thread of a reserved place has no steps that are
+    /// [joined](crate::Thread::step_with) with something.
     pub const NOT_OF_THREAD: u16 = 0xff0b;
 }

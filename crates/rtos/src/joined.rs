@@ -28,7 +28,7 @@ use core::cell::Cell;
 use core::convert::Infallible;
 use core::ops::{Deref, Range};
 use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
-use nv_replay::nvmem::{Model, Persist, planted};
+use nv_replay::nvmem::{Model, NumberOwner, Persist, planted};
 use nv_replay::{Commit, Committed, Error, HasInner, StepBody, StepError, Token, TurnBody};
 
 /// A value that takes part in the commits of a thread's steps, beside the kernel.
@@ -49,8 +49,9 @@ pub trait Joiner<M: Model> {
     /// Undoes the body's claims: the step is undone.
     fn undone(&self);
 
-    /// Whether it belongs to this thread of its system.
-    fn is_of(&self, thread: usize) -> bool;
+    /// Whose numbers resolve what it stages: those of one thread. `None`: nothing stays staged
+    /// after `join_by`, so it takes part in steps of any thread.
+    fn owner(&self) -> Option<NumberOwner>;
 }
 
 /// The token of a step with a [`Joiner`], to which it dereferences. The step's
@@ -114,14 +115,20 @@ impl<S: System, J> Deref for With<'_, '_, '_, S, J> {
 // numbers of one thread, which is no thread of a reserved place; a step that either refuses leaves
 // nothing of the other. Also kept by `With`.
 // Noticed by: planted `joiner-of-any-thread`, `joiner-not-undone`, `refused-joiner-keeps-claims`.
-/// Whether this thread may have steps with it.
-fn check<S: System, J: Joiner<S::Model>>(sys: &Sys<'_, '_, S>, joiner: &J) -> Result<(), Error> {
-    let mut refused = is_reserved::<S>(sys.me()) || !joiner.is_of(sys.me());
+/// Whether the thread `me`, which is `owner`, may have steps with it.
+fn check<S: System, J: Joiner<S::Model>>(
+    me: usize,
+    owner: NumberOwner,
+    joiner: &J,
+) -> Result<(), Error> {
     if planted!("nv-rtos/joiner-of-any-thread") {
-        refused = false;
+        return Ok(());
     }
-    if refused {
+    if is_reserved::<S>(me) {
         return Err(Error::Aborted(code::NOT_OF_THREAD));
+    }
+    if joiner.owner().is_some_and(|own| own != owner) {
+        return Err(Error::WrongOwner);
     }
     Ok(())
 }
@@ -134,7 +141,8 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// **Power loss**: before the commit store nothing of the step has happened, with the objects
     /// and with what is beside the kernel neither; after it, all. **Cost**: that of
     /// [`step`](Self::step), and of what is beside the kernel. **Errors**: those of
-    /// [`step`](Self::step); [`code::NOT_OF_THREAD`], which is no record.
+    /// [`step`](Self::step); [`Error::WrongOwner`] and [`code::NOT_OF_THREAD`], which are no
+    /// records.
     #[track_caller]
     #[inline(always)]
     #[allow(clippy::type_complexity)]
@@ -148,7 +156,8 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         O: for<'p> Ret<In<'p> = O>,
     {
         let sys = self.sys();
-        if let Err(error) = check(&sys, joiner).and_then(|()| sys.before_a_number()) {
+        let checked = check::<S, J>(sys.me(), self.rt.owner(), joiner);
+        if let Err(error) = checked.and_then(|()| sys.before_a_number()) {
             return Err(StepError { error, args });
         }
         let live = self.rt.is_live();
@@ -173,7 +182,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         body: TurnBody<R, S::Model, A, With<'k, 'm, 'd, S, J>>,
     ) -> Result<(), Error> {
         let sys = self.sys();
-        check(&sys, joiner)?;
+        check::<S, J>(sys.me(), self.rt.owner(), joiner)?;
         sys.before_a_number()?;
         let token = With { sys, joiner };
         self.rt.each_step_with(&token, range, args, body)
@@ -191,7 +200,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         body: TurnBody<R, S::Model, A, With<'k, 'm, 'd, S, J>>,
     ) -> Result<Infallible, Error> {
         let sys = self.sys();
-        check(&sys, joiner)?;
+        check::<S, J>(sys.me(), self.rt.owner(), joiner)?;
         sys.before_a_number()?;
         let token = With { sys, joiner };
         self.rt.forever_step_with(&token, args, body)

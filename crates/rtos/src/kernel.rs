@@ -37,7 +37,7 @@ use core::mem::MaybeUninit;
 use nv_replay::nvmem::LayoutMismatch;
 use nv_replay::nvmem::superblock::{self, Difference, State as Found, Superblock};
 use nv_replay::nvmem::tagged::{Stamp, TagError};
-use nv_replay::nvmem::{Model, Region, planted};
+use nv_replay::nvmem::{Model, NumberOwner, Region, planted};
 use nv_replay::{Commit, Committed, Error, Outlet, Token, pmem_tx};
 
 /// The superblock's kind, the format's version, and where its parameters are.
@@ -1081,6 +1081,21 @@ impl<'m, S: System> Kernel<'m, S> {
         Ok(())
     }
 
+    // INVARIANT "Threads of its own": the numbers that commit a kernel's words are those of its own
+    // threads, whose region begins where the kernel's ends.
+    // Noticed by: `places_of_another_kernel` in tests/suite/system.rs; planted
+    // `places-of-any-kernel`.
+    /// **Panics**: the place of the thread `me` is one of another kernel.
+    pub(crate) fn has_thread(&self, me: usize, place: NumberOwner) {
+        let base = self
+            .section(|s| s.store.base())
+            .wrapping_sub(Superblock::BYTES);
+        let own = NumberOwner::at(base.wrapping_add(Self::BYTES)).thread(me);
+        if place != own && !planted!("nv-rtos/places-of-any-kernel") {
+            panic!("the places are those of another kernel")
+        }
+    }
+
     /// Runs `f` in a critical section.
     #[inline(always)]
     pub(crate) fn section<R>(&self, f: impl FnOnce(&mut State<'m, S>) -> R) -> R {
@@ -1452,7 +1467,7 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
     // Noticed by: planted `early-commit`, `nothing-is-reverted`.
     #[inline(always)]
     fn join<'c>(&self, commit: Commit<'c, S::Model>) -> Result<Committed<'c>, Error> {
-        let number = commit.number();
+        let number = commit.number().get();
         let done = self.kernel.section(|s| {
             if planted!("nv-rtos/early-commit") {
                 let done = commit.store();

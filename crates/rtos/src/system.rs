@@ -698,6 +698,8 @@ macro_rules! system {
             /// Makes the threads, each with its body, in the order of the system. A body may
             /// capture what the thread needs of the machine. The body of a reserved place also gets
             /// the argument of each thread there.
+            ///
+            /// **Panics**: the places are those of another kernel. Nothing was stored.
             #[allow(clippy::too_many_arguments, clippy::let_unit_value)]
             $vis fn spawn<'s, 'm: 's, 'c: 's>(
                 kernel: &'s $crate::Kernel<'m, $system>,

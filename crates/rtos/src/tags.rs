@@ -152,6 +152,11 @@ impl<'m, S: System> Store<'m, S> {
         })
     }
 
+    /// Where the words begin.
+    pub fn base(&self) -> *mut u8 {
+        self.words.base()
+    }
+
     /// The state of a word: read at each open only, when all words are settled.
     #[inline]
     pub fn get(&self, word: u16) -> Result<u8, TagError> {

@@ -12,7 +12,7 @@ use core::convert::Infallible;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use nv_replay::nvmem::cross::{Arg, Repeat, Ret};
-use nv_replay::nvmem::{Persist, planted};
+use nv_replay::nvmem::{NumberOwner, Persist, planted};
 use nv_replay::{Error, Options, Place, Root, StepBody, StepError, TurnBody, Tx};
 
 /// A thread, as its body sees it: steps, and what is done between them.
@@ -35,6 +35,7 @@ pub fn kept<'c, S: System, R: Persist>(
     me: usize,
     place: Place<'c, R, S::Model>,
 ) -> Option<Place<'c, R, S::Model>> {
+    kernel.has_thread(me, place.owner());
     if !S::CONTROL.change || !kernel.is_aborted(me) {
         return Some(place);
     }
@@ -227,6 +228,11 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
     /// Whether the thread has passed what it has committed before.
     pub fn is_live(&self) -> bool {
         self.rt.is_live()
+    }
+
+    /// Whose numbers this thread's steps commit with: see [`step_with`](Self::step_with).
+    pub fn owner(&self) -> NumberOwner {
+        self.rt.owner()
     }
 
     /// The time, in ticks of all power-on periods: the clock goes on where it was stored last.

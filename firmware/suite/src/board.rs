@@ -18,7 +18,7 @@ mod sensor;
 
 use crate::{Group, Mapped, Scenario, Scene, ok};
 use nv_device::Committed;
-use nv_device::nvmem::Region;
+use nv_device::nvmem::{CommitNumber, Region};
 use nv_replay::{Config, Options, last_committed};
 
 /// The scenarios of the image `device`: lamps, a timer, a clock that keeps its alarm, and a sensor.
@@ -120,6 +120,7 @@ fn parts<'m, M: Mapped>(
     };
     let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
     let resolved = scene.argument() != UNRESOLVED;
-    let number = if resolved { number } else { 0 };
+    let last = if resolved { number.get() } else { 0 };
+    let number = CommitNumber::new(number.owner(), last);
     (contexts, Committed::of(number, table), rest)
 }

@@ -4,7 +4,7 @@
 use crate::{Group, Mapped, Scenario, Scene, check, ok, progress};
 use nv_replay::{Commit, Committed, Config, Error, Options, Replay, last_committed};
 use nvlist::{List, Lists, NodePool, StageSeq};
-use nvmem::Region;
+use nvmem::{CommitNumber, Region};
 
 /// The scenarios of the image `replay-joined`.
 pub const fn group<M: Mapped>() -> Group<M> {
@@ -66,7 +66,9 @@ fn operate<'c, 'b, M: Mapped>(
     commit: Commit<'c, M>,
 ) -> Result<Committed<'c>, Error> {
     let context = lists.context(0).ok_or(Error::Aborted(2))?;
-    let number: StageSeq<'b> = context.stage_seq(commit.number());
+    let number: StageSeq<'b> = context
+        .stage_seq(commit.number())
+        .map_err(|_| Error::WrongOwner)?;
     // In the right order, or not.
     macro_rules! both {
         ($staged:expr) => {{
@@ -114,8 +116,9 @@ fn step_join<M: Mapped>(scene: &mut Scene<'_, M>) {
     };
     let bug = scene.argument();
     // Before the runtime is opened, which may commit again.
-    let (number, table): (u32, Region<'_, M>) = ok!(scene, last_committed(table));
-    let resolve = |_| if bug == UNASKED { 0 } else { number };
+    let (number, table): (CommitNumber, Region<'_, M>) = ok!(scene, last_committed(table));
+    let last = if bug == UNASKED { 0 } else { number.get() };
+    let resolve = |_| CommitNumber::new(number.owner(), last);
     let mut pool = ok!(scene, Nodes::<M>::open_resolved(lists, 1, resolve));
     let options = Options {
         table: Config {

@@ -295,7 +295,7 @@ fn with_number<M: Mapped>(scene: &mut Scene<'_, M>) {
     check!(scene, lengths(&mut pool) == expected(done));
     for n in done..scene.rounds(7) {
         let worked = pool.with(|mut lists, [a, b]| {
-            let number = lists.context(0)?.stage_seq(u32::from(n) + 1);
+            let number = lists.context(0)?.stage_seq(u32::from(n) + 1).unwrap();
             match n % 3 {
                 0 => {
                     let node = lists.alloc(n).ok()?;

@@ -393,7 +393,7 @@ macro_rules! kernel {
                 let committed = Committed::of_thread(&threads, Plan::sink()).ok()?;
                 let (lit,) = nv_device::open::<(Staged<u8>,), _>(contexts, committed, (0,)).ok()?;
                 let node = Node(StagedDevice::eager(lit, ()).ok()?);
-                let set = Set::of_thread(node, Plan::sink());
+                let set = Set::new(node);
                 let _places = threads.share().ok()?;
                 // A port spawns it: `Plan::spawn(&kernel, places, machine, source, |th| …)`.
                 let _: fn(&mut Thread<Plan, u32>, &mut Set<Node<'_, Model>>) -> _ = lights;

@@ -12,6 +12,7 @@ mod lamps;
 mod lists;
 mod node;
 mod order;
+mod owners;
 mod retained;
 mod rewound;
 mod shared;

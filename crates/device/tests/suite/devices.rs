@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use embedded_hal_mock::eh1::i2c::{Mock, Transaction};
-use nv_device::nv_replay::{Config, Options, Replay};
+use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nvmem::instrument::{Observer, observe};
 use nv_device::nvmem::{InOrder16, InOrder32, Model, Persist, Region};
 use nv_device::{
@@ -184,7 +184,8 @@ impl<M: Model> Devices for Devs<'_, M> {
 /// two-version cells are lent, and not counted.
 fn costs<M: Model<Unit: nv_device::nv_replay::pmem_tx::Width>>() -> [usize; 8] {
     let (mut memory, mut program) = (BLANK, BLANK);
-    let committed = Committed::of(0, &Config::SMALL);
+    let (number, rest) = last_committed(Region::new(&mut program)).expect("a blank region");
+    let committed = Committed::of(number, &Config::SMALL);
     let (one, two, none, small, large, ring) = open::<
         (
             Own<u16>,
@@ -213,7 +214,7 @@ fn costs<M: Model<Unit: nv_device::nv_replay::pmem_tx::Width>>() -> [usize; 8] {
         table: Config::SMALL,
         ..Options::default()
     };
-    let mut rt = Replay::<u32, M, _>::open_with(Region::new(&mut program), options, (), |_| Ok(0))
+    let mut rt = Replay::<u32, M, _>::open_with(rest, options, (), |_| Ok(0))
         .map_err(|r| r.error)
         .unwrap();
     let own = [

@@ -34,7 +34,7 @@ mod refused {
         assert!(matches!(staged.err(), Some(OpenError::Layout(_))));
         let narrow = open::<(Own<u8>,), _>(Region::<InOrder16>::new(&mut words), NONE, (1,));
         assert_eq!(narrow.err(), Some(OpenError::Parameters));
-        let numbers = Committed::of(0, &Config::SMALL);
+        let numbers = Committed::of(0.into(), &Config::SMALL);
         let wider = open::<(Own<u8>,), _>(Region::<InOrder32>::new(&mut words), numbers, (1,));
         assert_eq!(wider.err(), Some(OpenError::Parameters));
         words.fill(MaybeUninit::new(0x1234_5678_9abc_def0));

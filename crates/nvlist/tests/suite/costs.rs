@@ -45,7 +45,7 @@ fn all<M: Model>() {
     let narrow = M::Unit::BYTES == 2;
     let (insert, shift) = if narrow { (5, 9) } else { (4, 7) };
     let mut b = vec![MaybeUninit::new(0); 64];
-    let mut pool = NodePool::<u64, 2, M>::open_resolved(Region::new(&mut b), 1, |_| 0).unwrap();
+    let mut pool = NodePool::<u64, 2, M>::open_resolved(Region::new(&mut b), 1, |_| 0u32).unwrap();
     pool.with(|mut lists, [a, z]| {
         let l = &mut lists;
         for k in 0..3 {
@@ -114,7 +114,7 @@ fn all<M: Model>() {
     });
     assert_eq!(stores::<M, _>(|| pool.audit()), 0, "audit");
     let mut region = Some(pool.close());
-    let open = |region| NodePool::<u64, 2, M>::open_resolved(region, 1, |_| 0).unwrap();
+    let open = |region| NodePool::<u64, 2, M>::open_resolved(region, 1, |_| 0u32).unwrap();
     assert_eq!(
         stores::<M, _>(|| region = Some(open(region.take().unwrap()).close())),
         0
@@ -129,7 +129,7 @@ fn staged<'b, M: Model>(
     a: nvlist::List<'b>,
     z: nvlist::List<'b>,
 ) {
-    let number = l.context(0).unwrap().stage_seq(1);
+    let number = l.context(0).unwrap().stage_seq(1u32).unwrap();
     let node = l.alloc(1).unwrap();
     let first = stores::<M, _>(|| l.stage_back(number, a, node).committed());
     assert_eq!(first, insert + 3, "staged insert");

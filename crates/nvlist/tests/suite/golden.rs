@@ -21,9 +21,9 @@ fn item(name: &[u8; 3], value: u16) -> Item {
 fn image<M: Model>() -> String {
     let mut words = [MaybeUninit::new(0u64); 32];
     let region = Region::new(&mut words);
-    let mut pool = NodePool::<Item, 2, M>::open_resolved(region, 1, |_| 0).unwrap();
+    let mut pool = NodePool::<Item, 2, M>::open_resolved(region, 1, |_| 0u32).unwrap();
     pool.with(|mut lists, [a, b]| {
-        let number = lists.context(0).unwrap().stage_seq(0x77);
+        let number = lists.context(0).unwrap().stage_seq(0x77u32).unwrap();
         let node = lists.alloc(item(b"one", 0x1111)).ok().unwrap();
         lists.stage_back(number, a, node).committed();
         lists.push_back(a, item(b"two", 0x2222)).ok().unwrap();

@@ -2,7 +2,7 @@
 //! under Miri.
 
 use nvlist::{NodePool, OpenError};
-use nvmem::{InOrder16, InOrder32, Medium, Model, Persist, Region};
+use nvmem::{CommitNumber, InOrder16, InOrder32, Medium, Model, NumberOwner, Persist, Region};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -64,12 +64,12 @@ fn an_edited_content_has_no_padding() {
 fn a_closure_unwinds() {
     fn go<M: Model>() {
         let mut m = memory();
-        let mut pool = Pool::<M>::open_resolved(Region::new(&mut m), 1, |_| 0).unwrap();
+        let mut pool = Pool::<M>::open_resolved(Region::new(&mut m), 1, |_| 0u32).unwrap();
         pool.with(|mut lists, [a, b]| {
             for v in [10, 20, 30] {
                 lists.push_back(a, v).ok().unwrap();
             }
-            let number = lists.context(0).unwrap().stage_seq(1);
+            let number = lists.context(0).unwrap().stage_seq(1u32).unwrap();
             let bad = |_: &u32| -> bool { panic!("in a closure") };
             let key = |v: &u32| -> u32 {
                 assert_ne!(*v, 20, "in a closure");
@@ -130,12 +130,12 @@ fn nodes_lost_by_unwinding_are_reclaimed() {
 fn a_staged_operation_is_lost() {
     fn go<M: Model>(forget: bool) {
         let mut m = memory();
-        let mut pool = Pool::<M>::open_resolved(Region::new(&mut m), 1, |_| 0).unwrap();
+        let mut pool = Pool::<M>::open_resolved(Region::new(&mut m), 1, |_| 0u32).unwrap();
         pool.with(|mut lists, [a, b]| {
             for v in 1..=3 {
                 lists.push_back(a, v).ok().unwrap();
             }
-            let number = lists.context(0).unwrap().stage_seq(9);
+            let number = lists.context(0).unwrap().stage_seq(9u32).unwrap();
             for _ in 0..2 {
                 let node = lists.alloc(4).ok().unwrap();
                 let link = || lists.stage_back(number, b, node);
@@ -157,7 +157,7 @@ fn a_staged_operation_is_lost() {
             }
         });
         assert_eq!(contents(&mut pool), [vec![1, 2, 3], vec![5, 5]]);
-        let mut pool = Pool::<M>::open_resolved(pool.close(), 1, |_| 9).unwrap();
+        let mut pool = Pool::<M>::open_resolved(pool.close(), 1, |_| 9u32).unwrap();
         assert_eq!(contents(&mut pool), [vec![1, 2, 3], vec![5, 5]]);
     }
     for forget in [false, true] {
@@ -171,22 +171,54 @@ fn a_staged_operation_is_lost() {
 fn a_resolver_lies() {
     for said in [0, 1, 7, 8, u32::MAX] {
         let mut m = memory();
-        let mut pool = Pool::<InOrder32>::open_resolved(Region::new(&mut m), 1, |_| 0).unwrap();
+        let mut pool = Pool::<InOrder32>::open_resolved(Region::new(&mut m), 1, |_| 0u32).unwrap();
         pool.with(|mut lists, [a, _]| {
-            let number = lists.context(0).unwrap().stage_seq(7);
+            let number = lists.context(0).unwrap().stage_seq(7u32).unwrap();
             let node = lists.alloc(1).ok().unwrap();
             std::mem::forget(lists.stage_back(number, a, node));
         });
         let mut region = Some(pool.close());
         unwinds(|| {
-            let _ =
-                Pool::<InOrder32>::open_resolved(region.take().unwrap(), 1, |_| panic!("asked"));
+            let _ = Pool::<InOrder32>::open_resolved(region.take().unwrap(), 1, |_| -> u32 {
+                panic!("asked")
+            });
         });
         let mut pool = Pool::<InOrder32>::open_resolved(Region::new(&mut m), 1, |_| said).unwrap();
         let want: &[u32] = if said == 7 { &[1] } else { &[] };
         assert_eq!(contents(&mut pool)[0], want);
         assert_eq!(pool.audit().unwrap().held, 0);
     }
+}
+
+/// A context takes the numbers of the owner that its resolver has named, and no others. Several
+/// contexts are threads of one region, in their order.
+#[test]
+fn numbers_of_another_owner() {
+    let (mut m, mut runtimes) = (memory(), [memory(), memory()]);
+    let [mine, other] = runtimes
+        .each_mut()
+        .map(|m| NumberOwner::thread_of(&Region::<InOrder32>::new(m), 0));
+    let number = |n| CommitNumber::new(mine.thread(n), 0);
+    for wrong in [
+        [number(0), number(0)],
+        [number(0), 0.into()],
+        [0.into(), number(1)],
+    ] {
+        let opened = Pool::<InOrder32>::open_resolved(Region::new(&mut m), 2, |i| wrong[i]);
+        assert_eq!(opened.err().map(|r| r.error), Some(OpenError::WrongOwner));
+    }
+    let opened = Pool::<InOrder32>::open_resolved(Region::new(&mut m), 2, number);
+    opened.ok().unwrap().with(|mut lists, [a, _]| {
+        let context = lists.context(1).unwrap();
+        let own = context
+            .stage_seq(CommitNumber::new(mine.thread(1), 1))
+            .unwrap();
+        for owner in [mine, other, other.thread(1), NumberOwner::PROGRAM] {
+            assert!(context.stage_seq(CommitNumber::new(owner, 1)).is_err());
+        }
+        let node = lists.alloc(1).ok().unwrap();
+        lists.stage_back(own, a, node).committed();
+    });
 }
 
 /// Handles of a pool may be stored in a list during their transaction; another transaction finds

@@ -30,7 +30,7 @@ fn a_number(p: &mut Pool<'_>, q: &mut Pool<'_>) {
     p.with(|lists, _| {
         q.with(|mut others, [b]| {
             if let (Some(context), Ok(node)) = (lists.context(0), others.alloc(1)) {
-                others.stage_back(context.stage_seq(1), b, node).committed()
+                others.stage_back(context.stage_seq(1u32).unwrap(), b, node).committed()
             }
         })
     })

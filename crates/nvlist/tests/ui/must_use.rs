@@ -6,7 +6,7 @@ use nvlist::NodePool;
 fn dropped(pool: &mut NodePool<'_, u32, 1>) {
     pool.with(|mut lists, [a]| {
         if let (Some(context), Ok(node)) = (lists.context(0), lists.alloc(1)) {
-            lists.stage_back(context.stage_seq(1), a, node);
+            lists.stage_back(context.stage_seq(1u32).unwrap(), a, node);
         }
         if let Ok(node) = lists.alloc(1) {
             lists.link_back(a, node);

@@ -22,7 +22,7 @@ fn changed_while_iterated(pool: &mut NodePool<'_, u32, 1>) {
 fn changed_while_staged(pool: &mut NodePool<'_, u32, 1>) {
     pool.with(|mut lists, [a]| {
         if let (Some(context), Ok(node)) = (lists.context(0), lists.alloc(1)) {
-            let staged = lists.stage_back(context.stage_seq(1), a, node);
+            let staged = lists.stage_back(context.stage_seq(1u32).unwrap(), a, node);
             lists.pop_front(a);
             staged.committed();
         }

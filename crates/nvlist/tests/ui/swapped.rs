@@ -26,7 +26,7 @@ fn numbers(one: &mut NodePool<'_, u32, 1>, two: &mut NodePool<'_, u32, 1>) {
     one.with(|mut mine, [a]| {
         two.with(|others, _| {
             if let (Some(context), Ok(node)) = (others.context(3), mine.alloc(1)) {
-                mine.stage_back(context.stage_seq(1), a, node).committed();
+                mine.stage_back(context.stage_seq(1u32).unwrap(), a, node).committed();
             }
         })
     })

@@ -41,6 +41,7 @@ mod every;
 mod joined;
 pub mod kernel;
 mod outlets;
+mod owners;
 pub mod programs;
 mod tokens;
 mod turns;

@@ -322,7 +322,7 @@ where
     let committed = |image: &[u8], thread| {
         let mut memory = program::words(image);
         let read = nv_replay::last_committed_of(Region::<M>::new(&mut memory), thread);
-        read.map_or_else(|r| panic!("{r}"), |(n, _)| n)
+        read.map_or_else(|r| panic!("{r}"), |(n, _)| n.get())
     };
     let all = program::cut_migrations::<M>();
     let cut = all

@@ -337,7 +337,7 @@ impl Token for Log {
         if self.refuses.get() {
             return Err(Error::Aborted(8));
         }
-        let number = commit.number();
+        let number = commit.number().get();
         let done = commit.store();
         self.joined.borrow_mut().push((number, wanted));
         Ok(done)
@@ -470,7 +470,8 @@ fn a_token_is_undone_in_a_loop() {
 
 /// The number that was committed last.
 fn last(rt: Rt<'_>) -> (u32, Region<'_, InOrder32>) {
-    last_committed(rt.close()).ok().unwrap()
+    let (number, region) = last_committed(rt.close()).ok().unwrap();
+    (number.get(), region)
 }
 
 /// How many numbers there are.

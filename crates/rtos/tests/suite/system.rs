@@ -2,7 +2,7 @@
 
 use crate::support::{Machine, Plain};
 use nv_rtos::nvmem::{LayoutMismatch, Model, Region};
-use nv_rtos::{Error, Guard, OpenError, Port, Thread, code};
+use nv_rtos::{Error, Guard, OpenError, Port, Spawn, Thread, code};
 use powerfail::{Mapped, World, explore};
 use std::mem::MaybeUninit;
 
@@ -126,6 +126,29 @@ fn first_in_first_out() {
     .run();
     println!("{s}");
     assert!(s.partial || s.cuts > 100, "{s}");
+}
+
+/// Takes threads, and runs none.
+struct Nowhere;
+impl<'s> Spawn<'s> for Nowhere {
+    fn spawn(&mut self, _: usize, _: &'static str, _: impl FnOnce(&dyn Port) + 's) {}
+}
+
+/// Two systems of one type: the commits of the other one's threads are not those that the kernel
+/// resolves by.
+#[test]
+#[should_panic = "the places are those of another kernel"]
+fn places_of_another_kernel() {
+    let mut both = [memory(2048), memory(2048)];
+    let [a, b] = both
+        .each_mut()
+        .map(|words| one::One::open(Region::new(words)));
+    let ((kernel_a, mut threads_a), (kernel_b, mut threads_b)) = (a.unwrap(), b.unwrap());
+    let (places, _) = threads_a.share().unwrap();
+    one::One::spawn(&kernel_a, places, &mut Nowhere, one::writer, one::reader);
+    let (places, _) = threads_b.share().unwrap();
+    let _ = kernel_b;
+    one::One::spawn(&kernel_a, places, &mut Nowhere, one::writer, one::reader);
 }
 
 /// A port that only writes down to which thread it was to switch.

@@ -10,8 +10,8 @@ use nv_device::nv_replay::{Config, Options, Replay, last_committed};
 use nv_device::nv_rtos::Joiner;
 use nv_device::nvmem::{InOrder32, Region};
 use nv_device::{
-    Apply, CallError, Code, Committed, Device, Devices, Joined, Key, Members, OfSet, Own, Restore,
-    Set, Staged, StagedDevice, open, within,
+    Apply, CallError, Code, Committed, Device, Devices, Entry, Joined, Members, OfSet, Own,
+    Restore, Set, Staged, StagedDevice, open, within,
 };
 use powerfail::{Mapped, World, explore};
 use std::cell::Cell;
@@ -176,7 +176,7 @@ fn a_driver_built_in_a_step() {
 /// A member of a set that it has not counted, so that the join refuses.
 struct Broken;
 impl Joined for Broken {
-    fn enter(&self, _: &mut Key) {}
+    fn enter(&self, _: &mut Entry) {}
     fn used(&self) -> u8 {
         1
     }

@@ -82,7 +82,7 @@ macro_rules! systems {
                 let lamps = StagedDevice::eager(lit, I2c(&board)).expect("the lamps");
                 assert_eq!(Some(board.lamps.get()), lamps.context());
                 let panel_of = Panel { ring: &ring, lamps };
-                let mut set = Set::of_thread(panel_of, Plan::panel());
+                let mut set = Set::new(panel_of);
                 let (places, _) = threads.share().expect("the places");
                 let machine = Machine::default();
                 let log = std::cell::Cell::new([0; 4]);

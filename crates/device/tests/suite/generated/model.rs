@@ -74,8 +74,7 @@ impl State {
     }
 }
 
-/// Each state once. What is in doubt after one cut is, after many, in doubt in many ways that come
-/// to the same.
+/// Each state once. Each cut doubles what is in doubt, and most of the ways lead to equal states.
 pub fn distinct(mut states: Vec<State>) -> Vec<State> {
     let mut known = HashSet::new();
     states.retain(|s| known.insert(s.clone()));

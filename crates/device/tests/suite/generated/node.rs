@@ -7,7 +7,7 @@ use super::{Shape, Tested};
 use core::cell::{Cell, RefCell};
 use nv_device::nv_replay::Step;
 use nv_device::{
-    CallError, Devices, Events, Joined, Key, Members, Once, Posted, Set, StagedDevice,
+    CallError, Devices, Entry, Events, Joined, Members, Once, Posted, Set, StagedDevice,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -41,7 +41,7 @@ impl<S: Shape, M: Tested> Devices for Node<'_, '_, S, M> {
 #[derive(Default)]
 pub struct Breakable(Cell<bool>);
 impl Joined for Breakable {
-    fn enter(&self, _: &mut Key) {}
+    fn enter(&self, _: &mut Entry) {}
     fn used(&self) -> u8 {
         self.0.get().into()
     }

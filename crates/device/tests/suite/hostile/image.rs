@@ -6,8 +6,8 @@
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
-use nv_device::nv_replay::{Config, Options, Replay};
-use nv_device::nvmem::{Persist, Region};
+use nv_device::nv_replay::{Config, Options, Replay, last_committed};
+use nv_device::nvmem::{CommitNumber, Persist, Region};
 use nv_device::{
     Committed, Device, Devices, Events, Members, OpenError, Own, OwnContext, Posted, Restore, Ring,
     Set, Staged, StagedContext, StagedDevice, open, within,
@@ -47,8 +47,11 @@ type Opened<'m> = (
 const MODE: Mode = Mode { level: 7, on: true };
 
 /// Opens an image of which the step `number` is committed.
-pub fn contexts(words: &mut Words, number: u32) -> Result<Opened<'_>, OpenError> {
-    let committed = Committed::of(number, &Config::SMALL);
+pub fn contexts(
+    words: &mut Words,
+    number: impl Into<CommitNumber>,
+) -> Result<Opened<'_>, OpenError> {
+    let committed = Committed::of(number.into(), &Config::SMALL);
     open::<Items, M>(Region::new(words), committed, (9, MODE, true, MODE, ()))
 }
 
@@ -82,7 +85,8 @@ pub fn image() -> Words {
     let mut words = vec![MaybeUninit::new(0); 48];
     let mut memory = [const { MaybeUninit::new(0u64) }; 64];
     {
-        let (level, mode, one, two, ring) = contexts(&mut words, 0).expect("a blank region");
+        let (number, rest) = last_committed(Region::new(&mut memory)).expect("a blank region");
+        let (level, mode, one, two, ring) = contexts(&mut words, number).expect("a blank region");
         let mut level = Device::<Shown<u8>, _>::new(level, ());
         level.change(3, |level, to| *level = to).expect("a change");
         let mut mode = Device::<Shown<Mode>, _>::new(mode, ());
@@ -100,7 +104,7 @@ pub fn image() -> Words {
             table: Config::SMALL,
             ..Options::default()
         };
-        let mut rt = Replay::<u32, M, _>::open_with(Region::new(&mut memory), options, (), |_| Ok(0))
+        let mut rt = Replay::<u32, M, _>::open_with(rest, options, (), |_| Ok(0))
             .map_err(|r| r.error)
             .expect("a blank region");
         // A fuzzer's hook aborts.

@@ -45,7 +45,7 @@ fn staged<M: Model>(
     pool.with(|mut lists, all| {
         let context = lists.context(ctx).expect("opened with two");
         assert!(lists.context(2).is_none());
-        let number = context.stage_seq(seq);
+        let number = context.stage_seq(seq).unwrap();
         macro_rules! go {
             ($staged:expr, $done:expr, $back:expr) => {{
                 let staged = $staged;
@@ -298,7 +298,7 @@ fn with_objects<M: Model>(
         let p = p.map_err(|f| f.error).unwrap();
         pool.with(|mut lists, all: [_; LISTS]| {
             let node = lists.alloc(job(n as u16)).unwrap();
-            let number = lists.context(0).unwrap().stage_seq(p.seq());
+            let number = lists.context(0).unwrap().stage_seq(p.seq()).unwrap();
             let staged = lists.stage_back(number, all[0], node);
             words.commit(0, p.seq());
             staged.committed();

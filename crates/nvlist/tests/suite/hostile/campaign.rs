@@ -200,11 +200,11 @@ fn an_invalid_content() {
 #[test]
 fn another_program() {
     let mut m = image(WORDS, 0);
-    let r = NodePool::<Item, 2, M>::open_resolved(Region::new(&mut m), CONTEXTS, |_| 0);
+    let r = NodePool::<Item, 2, M>::open_resolved(Region::new(&mut m), CONTEXTS, |_| 0u32);
     assert_eq!(r.err().map(|r| r.error), Some(OpenError::ConfigMismatch));
     let r = NodePool::<Item, 3, M>::open(Region::new(&mut m));
     assert_eq!(r.err().map(|r| r.error), Some(OpenError::ConfigMismatch));
-    let r = NodePool::<[u32; 2], 3, M>::open_resolved(Region::new(&mut m), CONTEXTS, |_| 0);
+    let r = NodePool::<[u32; 2], 3, M>::open_resolved(Region::new(&mut m), CONTEXTS, |_| 0u32);
     assert!(matches!(r.err().map(|r| r.error), Some(OpenError::LayoutMismatch(_))));
     let mut small = vec![MaybeUninit::new(0); 20];
     let r = NodePool::<Item, 3, M>::open(Region::new(&mut small));

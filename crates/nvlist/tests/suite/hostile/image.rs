@@ -47,7 +47,7 @@ pub fn image(words: usize, doubt: u8) -> Words {
         let _ = match doubt {
             1 | 2 => {
                 let context = lists.context(doubt as usize - 1).expect("opened with two");
-                let number = context.stage_seq(COMMITTED + u32::from(doubt) - 1);
+                let number = context.stage_seq(COMMITTED + u32::from(doubt) - 1).unwrap();
                 core::mem::forget(lists.cursor_front(b).stage_shift_front(number, a));
                 None
             }

@@ -1,7 +1,7 @@
 //! A kernel of counters: a token whose tagged words take effect with the step, or not at all.
 
 use nv_replay::nvmem::tagged::{Stamp, Widths, Words};
-use nv_replay::nvmem::{Model, Region};
+use nv_replay::nvmem::{CommitNumber, Model, NumberOwner, Region};
 use nv_replay::{Commit, Committed, Error, Step, Token};
 use std::cell::{Cell, RefCell};
 
@@ -20,6 +20,7 @@ const OWNER: u32 = 0;
 /// A kernel of counters, which steps raise.
 pub struct Kernel<'m, M> {
     counters: RefCell<Words<'m, M>>,
+    owner: NumberOwner,
     /// The number that was committed last with this token, and that of the last sweep.
     committed: Cell<u32>,
     swept: Cell<u32>,
@@ -32,10 +33,12 @@ pub struct Kernel<'m, M> {
 impl<'m, M: Model> Kernel<'m, M> {
     /// Opens the words. To be called before the runtime commits anything: `number` is what it has
     /// committed last, and words that are in doubt are reverted.
-    pub fn recover(words: Region<'m, M>, number: u32) -> Self {
+    pub fn recover(words: Region<'m, M>, last: CommitNumber) -> Self {
+        let number = last.get();
         let counters = Words::recover(words, WORDS, WIDTHS, |_| Some(number));
         Kernel {
             counters: RefCell::new(counters.ok().unwrap()),
+            owner: last.owner(),
             committed: Cell::new(number),
             swept: Cell::new(number),
             wanted: Cell::new(None),
@@ -72,7 +75,7 @@ impl<'m, M: Model> Kernel<'m, M> {
 impl<M: Model> Token<M> for Kernel<'_, M> {
     fn join<'c>(&self, commit: Commit<'c, M>) -> Result<Committed<'c>, Error> {
         let mut counters = self.counters.borrow_mut();
-        let (owner, sequence) = (OWNER, commit.number());
+        let (owner, sequence) = (OWNER, commit.number().get());
         let stamp = Stamp { owner, sequence };
         let committed = |_| Some(self.committed.get());
         counters.sweep(stamp, self.swept.replace(sequence)).unwrap();
@@ -92,5 +95,9 @@ impl<M: Model> Token<M> for Kernel<'_, M> {
 
     fn undone(&self) {
         self.wanted.take().expect("each body has wanted something");
+    }
+
+    fn owner(&self) -> Option<NumberOwner> {
+        Some(self.owner)
     }
 }

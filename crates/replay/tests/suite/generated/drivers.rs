@@ -37,6 +37,8 @@ pub struct Drivers<'a, 'r> {
     calls: Option<u32>,
     /// So many steps had been seen when the current call began.
     seen: u32,
+    /// The sum of the inputs after so many steps, where it was looked at last.
+    inputs: (u32, u32),
 }
 
 /// The error of a program that is given up.
@@ -62,6 +64,7 @@ impl<'a, 'r> Drivers<'a, 'r> {
             steps: 0,
             calls: opening.calls.checked_sub(1).map(u32::from),
             seen: 0,
+            inputs: (0, 0),
         }
     }
 
@@ -116,9 +119,10 @@ impl<'a, 'r> Drivers<'a, 'r> {
     /// A call with a step returned this, or its record did.
     #[track_caller]
     pub fn did(&mut self, top: Top) {
-        self.did_steps(1);
-        let (plan, steps) = (self.plan, self.steps);
+        let (plan, steps) = (self.plan, self.steps + 1);
         self.world.with(|w| w.holds(plan, top, steps));
+        self.inputs = (steps, top[2]);
+        self.did_steps(1);
     }
 
     /// A call with so many steps returned.
@@ -136,9 +140,12 @@ impl<'a, 'r> Drivers<'a, 'r> {
 
     /// Something outside sees what the program has done.
     pub fn is_seen(&self) {
-        let steps = self.steps;
+        let (steps, (known, sum)) = (self.steps, self.inputs);
         if self.world.with(|w| w.seen < steps) {
-            self.world.update(|w| w.sees(steps));
+            self.world.update(|w| {
+                w.settles(known, sum);
+                w.sees(steps)
+            });
         }
     }
 
@@ -168,6 +175,7 @@ impl<'a, 'r> Drivers<'a, 'r> {
         Alarm {
             world: self.world,
             step: self.steps,
+            inputs: self.inputs,
             saved: self.durable != Durable::Nothing,
             recorded: survives && self.durable != Durable::Nothing,
             // The other clock begins anew in each boot.
@@ -222,6 +230,7 @@ pub async fn yields() {
 pub struct Alarm<'a, 'r> {
     world: &'a World<'r, Outside>,
     step: u32,
+    inputs: (u32, u32),
     /// Whether what came before is durable, and the deadline too.
     saved: bool,
     recorded: bool,
@@ -231,9 +240,11 @@ pub struct Alarm<'a, 'r> {
 impl Alarm<'_, '_> {
     async fn ticks_until(&mut self, at: u64) {
         let (step, recorded) = (self.step, self.recorded);
+        let (known, sum) = self.inputs;
         self.world.update(|w| {
             w.sleeps(step, at, recorded);
             if self.saved {
+                w.settles(known, sum);
                 w.sees(step);
             }
         });

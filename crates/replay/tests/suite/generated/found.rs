@@ -5,7 +5,7 @@ use super::program::{Op, Opening, Script};
 use super::threads::{self, BYTES, On, Round, Start, boot};
 use super::{flash, mirrored, task};
 use crate::faulty::{Fault, Part};
-use nv_mirror::Durability::EachCommit;
+use nv_mirror::Durability::{BeforeOutput, EachCommit};
 use powerfail::{Mapped, World, explore_with};
 
 /// A step has committed, and a cut comes before its message has left. Then its place starts over:
@@ -53,4 +53,23 @@ fn what_an_open_finds_is_saved_before_it_is_seen() {
         mirrored(nv, w, s, EachCommit)
     });
     println!("{}; {}", waits.run(), calls.run());
+}
+
+/// A save of an input is cut, and reads old at the next open. The program reads the sensor again,
+/// and is given up before anybody has seen that. Then the save reads new.
+#[test]
+fn a_reading_that_nobody_has_seen_may_be_the_first_one() {
+    let opening = |calls| Opening {
+        calls,
+        fault: Fault::None,
+    };
+    let script = Script {
+        bits: 3,
+        ops: vec![Op::Input, Op::Loop(0, vec![Op::Add(0)])],
+        openings: vec![opening(0), opening(2)],
+    };
+    let s = explore_with(script, flash(), |nv, w: &World<'_, Outside>, s| {
+        mirrored(nv, w, s, BeforeOutput)
+    });
+    println!("{}", s.depth(2).run());
 }

@@ -4,9 +4,13 @@
 //! hold there: `Plan` knows it from the script, but for the inputs, which the world has shown. So
 //! whatever is seen outside (a message, a value that is shown, an input that is read) tells how
 //! many steps must never run again.
+//!
+//! Until a step is seen, the sensor may be read before it again, and no reading is the last one: a
+//! save that was cut may read old at one open of the mirror, and new at the next. So all readings
+//! count, until it is known which one was seen.
 
 use super::program::Op;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the objects hold: the number of steps, the sum of the values of the program, and that of
 /// its inputs.
@@ -77,13 +81,21 @@ pub fn steps(ops: &[Op]) -> u32 {
     Plan::of(ops).steps()
 }
 
+/// Each sum with each of these values more.
+fn plus(sums: &BTreeSet<u32>, values: &[u32]) -> BTreeSet<u32> {
+    let each = sums
+        .iter()
+        .flat_map(|sum| values.iter().map(move |v| sum + v));
+    each.collect()
+}
+
 /// What is outside of the device.
 #[derive(Clone, Hash, Debug, Default)]
 pub struct Outside {
     /// So many steps must never run again.
     pub seen: u32,
-    /// What the sensor has shown last, before the step of this number.
-    inputs: BTreeMap<u32, u32>,
+    /// What the sensor has shown before the step of this number, and may have been recorded.
+    inputs: BTreeMap<u32, Vec<u32>>,
     /// Values that the sensor has shown.
     shown: u32,
     /// The messages, by number.
@@ -110,15 +122,42 @@ impl Outside {
         assert!(n >= self.seen, "the input before step {n} is read again");
         self.shown += 1;
         let value = self.shown * 1000;
-        self.inputs.insert(n, value);
+        self.inputs.entry(n).or_default().push(value);
         value
     }
 
     /// The objects hold this where the program is after so many steps.
     #[track_caller]
     pub fn holds(&self, plan: &Plan, top: Top, steps: u32) {
-        let inputs = self.inputs.range(..steps).map(|(_, v)| v).sum();
-        assert_eq!(top, [steps, plan.fixed[steps as usize], inputs]);
+        assert_eq!(top[..2], [steps, plan.fixed[steps as usize]]);
+        let inputs = self.inputs.range(..steps).map(|(_, values)| &values[..]);
+        let sums = inputs.fold(BTreeSet::from([0]), |sums, values| plus(&sums, values));
+        assert!(sums.contains(&top[2]), "{top:?}, and not one of {sums:?}");
+    }
+
+    /// What was seen holds inputs of this sum before step `n`: other readings were not recorded.
+    pub fn settles(&mut self, n: u32, sum: u32) {
+        let mut before = BTreeSet::from([sum]);
+        let at: Vec<u32> = self.inputs.range(..n).map(|(n, _)| *n).collect();
+        // What the readings from each step on may sum up to.
+        let mut behind = vec![BTreeSet::from([0])];
+        for n in at.iter().rev() {
+            behind.push(plus(&behind[behind.len() - 1], &self.inputs[n]));
+        }
+        for (k, n) in at.iter().enumerate() {
+            let rest = &behind[at.len() - 1 - k];
+            let values = self.inputs.get_mut(n).expect("a step with an input");
+            let fits = |v: &u32| {
+                before
+                    .iter()
+                    .any(|b| b.checked_sub(*v).is_some_and(|r| rest.contains(&r)))
+            };
+            values.retain(fits);
+            before = before
+                .iter()
+                .flat_map(|b| values.iter().filter_map(|v| b.checked_sub(*v)))
+                .collect();
+        }
     }
 
     /// A message arrives.
@@ -134,6 +173,7 @@ impl Outside {
                 self.received.push(top);
             }
         }
+        self.settles(top[0], top[2]);
         self.sees(top[0]);
     }
 

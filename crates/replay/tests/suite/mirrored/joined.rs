@@ -64,7 +64,8 @@ fn program<S: Save>(
                 pool.with(|mut lists, [first, _]| {
                     let node = lists.alloc(*n).map_err(|_| Error::Aborted(1))?;
                     let context = lists.context(0).ok_or(Error::Aborted(2))?;
-                    let staged = lists.stage_back(context.stage_seq(commit.number()), first, node);
+                    let staged =
+                        lists.stage_back(context.stage_seq(commit.number()).unwrap(), first, node);
                     let done = commit.store();
                     staged.committed();
                     Ok(done)
@@ -84,7 +85,7 @@ fn program<S: Save>(
         |(), commit| {
             pool.with(|mut lists, [first, second]| {
                 let context = lists.context(0).ok_or(Error::Aborted(2))?;
-                let number = context.stage_seq(commit.number());
+                let number = context.stage_seq(commit.number()).unwrap();
                 let staged = lists.cursor_front(first).stage_shift_back(number, second);
                 let done = commit.store();
                 if let Some(staged) = staged {

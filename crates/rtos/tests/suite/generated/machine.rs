@@ -273,6 +273,7 @@ fn step(th: &mut Thread<'_, '_, '_, Plan, u32>, key: Key) {
 /// Something beside the kernel that takes part in the steps of a thread.
 struct Beside {
     of: usize,
+    owner: nv_rtos::nvmem::NumberOwner,
     /// The number of the step that runs with it, and whether it refuses that one.
     step: Cell<Option<(usize, bool)>>,
 }
@@ -293,36 +294,42 @@ impl<M: Model> Joiner<M> for Beside {
     fn undone(&self) {
         self.step.set(None);
     }
-    fn is_of(&self, thread: usize) -> bool {
-        self.of == thread
+    fn owner(&self) -> Option<nv_rtos::nvmem::NumberOwner> {
+        Some(self.owner)
     }
 }
 
 /// A step with something beside the kernel. Whether the thread may have such steps.
 fn step_beside(th: &mut Thread<'_, '_, '_, Plan, u32>, key: Key, refuses: bool) -> bool {
     let (me, n) = (key[0] as usize, key[2] as usize);
-    let mut beside = |of: usize| {
+    let beside = |th: &mut Thread<'_, '_, '_, Plan, u32>, owner| {
         let step = Cell::new(Some((n, refuses)));
-        let mut beside = Beside { of, step };
+        let mut beside = Beside {
+            of: me,
+            owner,
+            step,
+        };
         let r = th.step_with(&mut beside, key, |step, root, key| {
             let all = body(&step.inner(), key, *root.get(step))?;
             *root.get_mut(step)? += 1;
             Ok(all)
         });
         let kept = beside.step.get().is_some();
-        (kept, r.map_err(|e| e.error).unwrap_or_else(code_of))
+        (kept, r.map_err(|e| e.error))
     };
-    let not_of_thread = ERR | u32::from(code::NOT_OF_THREAD);
-    assert_eq!(beside(me + 1).1, not_of_thread, "it belongs to another thread");
+    let owner = th.owner();
     let live = judge().is_live(me);
-    let (kept, r) = beside(me);
     if me == WORKER {
-        assert_eq!(r, not_of_thread, "the thread of a reserved place");
+        let refused = Err(Error::Aborted(code::NOT_OF_THREAD));
+        assert_eq!(beside(th, owner).1, refused, "the thread of a reserved place");
         return false;
     }
+    let of_another = beside(th, owner.thread(1)).1;
+    assert_eq!(of_another, Err(Error::WrongOwner), "it belongs to another thread");
+    let (kept, r) = beside(th, owner);
     // A replay passes the step, and does not call what is beside it.
     assert!(!kept || !live, "a step has ended, and what is beside the kernel does not know");
-    judge().passed(me, n, r);
+    judge().passed(me, n, r.unwrap_or_else(code_of));
     true
 }
 

@@ -3,6 +3,7 @@
 // missed for good.
 
 use nv_rtos::nv_replay::{Commit, Committed};
+use nv_rtos::nvmem::NumberOwner;
 use nv_rtos::{Joiner, wait_until, wait_until_timeout};
 
 nv_rtos::system! {
@@ -25,7 +26,7 @@ const REFUSED: u32 = 77;
 
 struct Beside<'a, 'w> {
     w: &'a World<'w, Seen>,
-    of: Option<usize>,
+    of: Option<NumberOwner>,
     /// What the running step wants.
     wants: Cell<u32>,
     /// What the steps of this life have committed.
@@ -49,13 +50,13 @@ impl<M: Model> Joiner<M> for Beside<'_, '_> {
     fn undone(&self) {
         self.wants.set(0);
     }
-    fn is_of(&self, thread: usize) -> bool {
-        self.of.is_none_or(|t| t == thread)
+    fn owner(&self) -> Option<NumberOwner> {
+        self.of
     }
 }
 
 impl<'a, 'w> Beside<'a, 'w> {
-    fn new(w: &'a World<'w, Seen>, of: Option<usize>) -> Self {
+    fn new(w: &'a World<'w, Seen>, of: Option<NumberOwner>) -> Self {
         let (wants, joined) = (Cell::new(0), Cell::new(0));
         Beside { w, of, wants, joined }
     }
@@ -112,11 +113,10 @@ fn main(th: &mut Thread<Plan, u32>, beside: &mut Beside<'_, '_>) -> Result<(), E
 
 /// It is woken, too, and what is beside the kernel of `main` is not its own.
 fn other(th: &mut Thread<Plan, u32>, w: &World<'_, Seen>) -> Result<(), Error> {
-    let mut beside = Beside::new(w, Some(0));
+    let mut beside = Beside::new(w, Some(NumberOwner::PROGRAM));
     let refused = th.step_with(&mut beside, 1, |_, _, _| Ok(()));
-    let error = refused.map_err(|e| e.error);
-    assert_eq!(error, Err(Error::Aborted(code::NOT_OF_THREAD)));
-    beside.of = Some(1);
+    assert_eq!(refused.map_err(|e| e.error), Err(Error::WrongOwner));
+    beside.of = Some(th.owner());
     let got = th.step_with(&mut beside, 0, |step, _, _| {
         wait_until(&step.inner(), || Ok(step.token().pressed()))
     })?;
@@ -137,9 +137,10 @@ fn spare(th: &mut Thread<Plan, u32>, job: u32, w: &World<'_, Seen>) -> Result<()
 
 pub fn life(nv: Region<'_, Fram>, w: &World<'_, Seen>) {
     let (kernel, mut threads) = Plan::open(nv).unwrap();
+    let of_main = threads.last_committed(0).unwrap().owner();
     let (places, _) = threads.share().unwrap();
     let machine = Machine::default();
-    let mut beside = Beside::new(w, Some(0));
+    let mut beside = Beside::new(w, Some(of_main));
     w.threads(|t| {
         let (kernel, beside) = (&kernel, &mut beside);
         let kit = machine.start(t, kernel, |kit| {
