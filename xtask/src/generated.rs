@@ -25,6 +25,12 @@ pub struct Generates {
     times: [u32; 2],
 }
 
+/// How many times the programs of `cargo xtask test` a round of a crate makes.
+pub fn times(package: &str) -> u32 {
+    let found = ALL.iter().find(|g| g.package == package);
+    found.map_or(1, |g| g.times[0])
+}
+
 const fn generates(
     package: &'static str,
     key: &'static str,

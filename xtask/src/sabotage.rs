@@ -4,6 +4,7 @@ mod list;
 mod trial;
 
 use crate::ci::Ctx;
+use crate::generated::times;
 use crate::project::Project;
 use crate::run::{Outcome, Step, bar};
 use anyhow::{Context, Result, bail, ensure};
@@ -199,6 +200,7 @@ fn by_generated_programs(
 ) -> Result<(Vec<Score>, Vec<String>)> {
     for b in &mut bugs {
         b.args = GENERATED.to_owned();
+        b.times = times(&b.package);
     }
     let tried = trials(project, step, &bugs, verbose)?;
     let wrong = bugs

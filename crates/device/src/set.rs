@@ -99,7 +99,7 @@ pub trait Joined {
 // into the next step: then the set takes no more steps. If one that is staged is not found again,
 // its stamp would stay: then the program stops, and the next boot settles it.
 // Noticed by: `a_forgotten_device` and `a_panic_while_devices_follow` in
-// tests/suite/crash/errors.rs, `lists_that_differ` in tests/suite/crash/lists.rs; planted
+// tests/suite/crash/errors.rs, `lists_that_differ` in tests/suite/generated/lists.rs; planted
 // `join-unchecked`, `undone-unchecked`, `staged-twice`.
 
 /// Which set a device is in.

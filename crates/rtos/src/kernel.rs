@@ -1086,6 +1086,7 @@ impl<'m, S: System> Kernel<'m, S> {
     // Noticed by: `places_of_another_kernel` in tests/suite/system.rs; planted
     // `places-of-any-kernel`.
     /// **Panics**: the place of the thread `me` is one of another kernel.
+    #[inline(never)]
     pub(crate) fn has_thread(&self, me: usize, place: NumberOwner) {
         let base = self
             .section(|s| s.store.base())

@@ -28,21 +28,22 @@ pub fn all(project: &Project, step: &Step, _: Options) -> Result<Measured> {
                 continue;
             }
         };
+        let mut say = |name: &str, value| figures.insert(format!("generated.{}.{name}", g.key), value);
+        say("scripts", counts.programs);
+        say("cuts", counts.cuts);
+        say("failures", counts.failed);
+        // The heap's programs are one campaign of many that its bugs are planted for.
+        if g.key == "heap" {
+            continue;
+        }
         let (score, misses) = sabotage::generated(project, step, g.package)?;
         wrong.extend(misses);
         let (planted, found) = (score.planted as f64, score.caught as f64);
         if found < NOTICED * planted {
             wrong.push(format!("{}: {found} of {planted} planted bugs", g.package));
         }
-        for (name, value) in [
-            ("scripts", counts.programs),
-            ("cuts", counts.cuts),
-            ("failures", counts.failed),
-            ("planted", planted),
-            ("planted_found", found),
-        ] {
-            figures.insert(format!("generated.{}.{name}", g.key), value);
-        }
+        say("planted", planted);
+        say("planted_found", found);
     }
     let kernel = coverage::of(project, step, "nv-rtos")?;
     let branches = coverage::sum(kernel.iter().map(|f| f.branches));

@@ -14,6 +14,8 @@ pub struct Bug {
     pub what: String,
     /// Why no generated program notices it, if none does.
     pub unseen: Option<String>,
+    /// How many times the generated programs of `cargo xtask test` are made with it.
+    pub times: u32,
 }
 
 /// All lists, and where they disagree with the sources: a name that no source plants, a planted
@@ -77,6 +79,7 @@ fn parse(package: &str, line: &str) -> Result<Bug> {
         args: args.into(),
         what: what.into(),
         unseen,
+        times: 1,
     })
 }
 

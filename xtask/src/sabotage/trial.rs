@@ -39,6 +39,7 @@ pub struct Catch {
 pub struct Same {
     program: usize,
     args: Vec<String>,
+    times: u32,
 }
 
 /// Builds the programs that the bugs name, of one package or of the whole workspace.
@@ -97,7 +98,7 @@ pub fn without(project: &Project, step: &Step, built: &[TestProgram], run: &Same
     let b = &built[run.program];
     let what = format!("{} {} {}", b.package, b.name, run.args.join(" "));
     step.says(format!("without a bug: {what}"));
-    match trial(project, b, &run.args, None)? {
+    match trial(project, b, &run.args, run.times, None)? {
         (Verdict::Passed(0), _) => bail!("{what} runs no test"),
         (Verdict::Passed(_), _) => Ok(()),
         (v, said) => bail!("{what} fails without a bug ({v:?})\n{}", tail(&said, 60)),
@@ -111,11 +112,16 @@ pub fn plant(project: &Project, built: &[TestProgram], w: &Work) -> Result<End> 
         let name = &built[program].name;
         let caught = |args: &[String], how: String| {
             let args = args.to_vec();
-            let same = Same { program, args };
+            let times = w.bug.times;
+            let same = Same {
+                program,
+                args,
+                times,
+            };
             Ok(End::Caught(Catch { same, how }))
         };
         let bug = Some(w.bug.name.as_str());
-        match trial(project, &built[program], &w.filter, bug)?.0 {
+        match trial(project, &built[program], &w.filter, w.bug.times, bug)?.0 {
             Verdict::Passed(n) => tests += n,
             Verdict::Failed(test) => {
                 let only = ["--exact".to_owned(), test];
@@ -157,6 +163,7 @@ fn trial(
     project: &Project,
     b: &TestProgram,
     filter: &[String],
+    times: u32,
     bug: Option<&str>,
 ) -> Result<(Verdict, String)> {
     let mut c = Command::new("sh");
@@ -166,6 +173,7 @@ fn trial(
     b.as_cargo_runs_it(project, &mut c);
     c.args(filter)
         .env("RUST_TEST_THREADS", "1")
+        .env("GENERATED_PROGRAMS", times.to_string())
         .env("RUST_BACKTRACE", "0")
         .env_remove("RELUME_PLANT")
         // What finds a bug does not depend on the run.

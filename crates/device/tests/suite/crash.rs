@@ -9,7 +9,6 @@ mod errors;
 mod events;
 mod kernel;
 mod lamps;
-mod lists;
 mod node;
 mod order;
 mod owners;

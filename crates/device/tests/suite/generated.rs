@@ -7,6 +7,7 @@
 mod boot;
 mod found;
 mod hardware;
+mod lists;
 mod model;
 mod node;
 mod program;
