@@ -22,7 +22,9 @@ use nvmem::Buffered32;
 use nvmem::crc::Crc32;
 use powerfail::{BufferedNor, Chip, EveryEvents, Mapped, Mram16, Simulated, SpiFram};
 use powerfail::{World, endure, random};
-use program::{after_a_failure, any_ops, counted_commits, first_saves, given_up};
+use program::{
+    after_a_failure, after_a_failure_of, any_ops, counted_commits, first_saves, given_up, three,
+};
 use store::{Pooled, Raw};
 
 /// A seed for each campaign of this run. `POWERFAIL_SEED`, as a report says it, repeats another's.
@@ -211,12 +213,17 @@ campaigns! {
     half_flash_128: Raw, numbered::<HalfPages>(1536, i32::MAX as u32), opens(3, Log), any_ops(14),
         depth 1, times 2;
 
+    // The only header has rotted: the range reads as never saved.
+    rotten_fram: Raw, rotten(), opens(3, Nothing), any_ops(6), depth 1, times 2;
+
     after_fram: Raw, chip::<SpiFram>(2 * 1088), opens(2, Nothing), after_a_failure(),
         depth 1, times 2;
     after_mram: Raw, chip::<Mram16>(2 * 1088), opens(2, Nothing), after_a_failure(),
         depth 1, times 8;
     after_buffered: Raw, mapped(2 * 1088), opens(2, Nothing), after_a_failure(),
         depth 1, times 2;
+    after_buffered_few: Raw, mapped(2 * 1088), opens(2, Nothing), after_a_failure_of(three(10)),
+        depth 1, times 8;
     after_flash_32: Raw, chip::<Bytes32>(3 * 1152), opens(3, Nothing), after_a_failure(),
         depth 1, times 8;
     after_flash_buffered: Raw, chip::<BufferedNor>(3 * 1088), opens(3, Nothing),

@@ -162,13 +162,20 @@ pub const NONE: Op = Op::Words {
 /// A save fails: the first one, one that appends a record, or one that begins a segment. Then the
 /// program opens the mirror again, or goes on.
 pub fn after_a_failure() -> impl Strategy<Value = Program> {
+    after_a_failure_of(MANY)
+}
+
+/// The same of a program that changes this before each save.
+pub fn after_a_failure_of(change: Op) -> impl Strategy<Value = Program> {
     let part = prop_oneof![Just(Part::Nothing), Just(Part::Half), Just(Part::All)];
-    let fails = (0..9_u8, part).prop_map(|(n, part)| Op::Save(How::Durable, Fault::Fails(n, part)));
-    let then = prop_oneof![Just(REOPEN), Just(three(40)), Just(NONE)];
-    whole((0..5_usize, fails, then).prop_map(|(before, fails, then)| {
-        let saved = [MANY, SAVE].repeat(before);
-        [&saved[..], &[MANY, fails, then, SAVE, MANY, SAVE]].concat()
-    }))
+    let fails = (0..7_u8, part).prop_map(|(n, part)| Op::Save(How::Durable, Fault::Fails(n, part)));
+    let then = prop_oneof![2 => Just(REOPEN), 1 => Just(three(40)), 1 => Just(NONE)];
+    whole(
+        (0..5_usize, fails, then).prop_map(move |(before, fails, then)| {
+            let saved = [change, SAVE].repeat(before);
+            [&saved[..], &[change, fails, then, SAVE, change, SAVE]].concat()
+        }),
+    )
 }
 
 /// Two boots save; then the content is given up, and other content is saved.
