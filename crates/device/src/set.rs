@@ -451,7 +451,7 @@ pub struct Set<T> {
     /// How many devices have marks.
     used: Cell<usize>,
     /// Whose steps it takes part in.
-    pub(crate) owner: NumberOwner,
+    owner: NumberOwner,
 }
 
 /// The token of a step that uses devices: a [`Set`], or that of a kernel's step with one. What
