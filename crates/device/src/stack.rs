@@ -114,6 +114,8 @@ impl<'s> CallStack<'s> {
     ///
     /// **Power loss**: the program comes to the call again, from its last checkpoint, and makes it
     /// as a whole. **Cost**: the change of the stack, some 25 cycles of an MSP430; no store.
+    ///
+    /// **Panics**: if `call` does. A host may catch that.
     #[inline(always)]
     pub fn run<O>(&mut self, call: impl FnOnce() -> O) -> O {
         let mut job = Job {
@@ -144,7 +146,7 @@ fn run_on<F: FnOnce() -> O, O>(end: *mut u8, job: &mut Job<F, O>) {
 ///
 /// # Safety
 /// `job` is a `Job<F, O>` that was not run.
-unsafe extern "C" fn do_job<F: FnOnce() -> O, O>(job: *mut ()) {
+unsafe extern "C-unwind" fn do_job<F: FnOnce() -> O, O>(job: *mut ()) {
     // SAFETY: as the caller promises; nobody else uses the job while it waits for this.
     let job = unsafe { &mut *job.cast::<Job<F, O>>() };
     // SAFETY: it was not taken before.

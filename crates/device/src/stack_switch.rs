@@ -7,7 +7,11 @@
 /// the job and for what interrupts it. `job` may be called with `data`, and returns.
 #[cfg(all(target_arch = "arm", target_os = "none"))]
 #[unsafe(naked)]
-pub unsafe extern "C" fn on_stack(data: *mut (), job: unsafe extern "C" fn(*mut ()), end: *mut u8) {
+pub unsafe extern "C" fn on_stack(
+    data: *mut (),
+    job: unsafe extern "C-unwind" fn(*mut ()),
+    end: *mut u8,
+) {
     // Uses only instructions that all Cortex-M have.
     core::arch::naked_asm!(
         "push {{r4, lr}}",
@@ -25,7 +29,11 @@ pub unsafe extern "C" fn on_stack(data: *mut (), job: unsafe extern "C" fn(*mut 
 /// As on the other machines.
 #[cfg(target_arch = "msp430")]
 #[unsafe(naked)]
-pub unsafe extern "C" fn on_stack(data: *mut (), job: unsafe extern "C" fn(*mut ()), end: *mut u8) {
+pub unsafe extern "C" fn on_stack(
+    data: *mut (),
+    job: unsafe extern "C-unwind" fn(*mut ()),
+    end: *mut u8,
+) {
     core::arch::naked_asm!(
         "push r4",
         "mov r1, r4",
@@ -43,7 +51,11 @@ pub unsafe extern "C" fn on_stack(data: *mut (), job: unsafe extern "C" fn(*mut 
 /// As on the other machines.
 #[cfg(all(target_arch = "riscv32", target_os = "none"))]
 #[unsafe(naked)]
-pub unsafe extern "C" fn on_stack(data: *mut (), job: unsafe extern "C" fn(*mut ()), end: *mut u8) {
+pub unsafe extern "C" fn on_stack(
+    data: *mut (),
+    job: unsafe extern "C-unwind" fn(*mut ()),
+    end: *mut u8,
+) {
     core::arch::naked_asm!(
         "addi sp, sp, -16",
         "sw ra, 12(sp)",
@@ -67,7 +79,7 @@ pub unsafe extern "C" fn on_stack(data: *mut (), job: unsafe extern "C" fn(*mut 
     target_arch = "msp430",
     all(target_os = "none", any(target_arch = "arm", target_arch = "riscv32"))
 )))]
-pub unsafe fn on_stack(data: *mut (), job: unsafe extern "C" fn(*mut ()), _end: *mut u8) {
+pub unsafe fn on_stack(data: *mut (), job: unsafe extern "C-unwind" fn(*mut ()), _end: *mut u8) {
     // SAFETY: as the caller promises.
     unsafe { job(data) }
 }

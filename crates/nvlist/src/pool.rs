@@ -22,7 +22,11 @@ pub struct NodePool<'m, T, const L: usize, M = InOrder32> {
 }
 
 /// Rejects at compile time types that cannot be a node's content.
-const fn assert_storable<T>() {
+const fn assert_storable<T: Persist>() {
+    assert!(
+        !T::HANDLES,
+        "a node's content holds no handle of a pool: no list frees it, and the next open refuses it"
+    );
     assert!(
         align_of::<T>() <= 8,
         "a node's content must be aligned to at most 8 bytes: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
@@ -42,6 +46,17 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     /// continues. **Cost**: at most 7 units to finish an operation, one for each node that a handle
     /// owned, and a read of all links and of the content of all lists. To format: the superblock
     /// and one unit for each node. **Errors**: [`OpenError`], with the region back.
+    ///
+    /// A node's content holds no handle of a pool: no walk of that pool would find it. So this does
+    /// not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// # use nvlist::{NodePool, nvmem::{InOrder32, Region}};
+    /// use pmem_tx::PBox;
+    /// # let mut memory = [const { core::mem::MaybeUninit::<u64>::new(0) }; 64];
+    /// # let region = Region::<InOrder32>::new(&mut memory);
+    /// let pool = NodePool::<PBox<'_, u32>, 1>::open(region);
+    /// ```
     pub fn open(region: Region<'m, M>) -> Result<Self, OpenFailure<'m, M>> {
         Self::open_resolved(region, 0, |_| 0)
     }

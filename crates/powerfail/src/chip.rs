@@ -167,13 +167,23 @@ pub struct Simulated<C> {
 
 impl<C: Chip> Simulated<C> {
     /// `size` erased bytes; zeros on a device without erase.
+    ///
+    /// **Panics**: as [`Simulated::with_image`].
     pub fn new(size: usize) -> Self {
         let fill = C::CONTRACT.erase.map_or(0, |e| e.erased);
         Self::with_image(vec![fill; size])
     }
 
     /// A device that holds `image` at the first boot.
+    ///
+    /// **Panics**: its length is no multiple of the erase unit.
     pub fn with_image(image: Vec<u8>) -> Self {
+        let (name, len) = (C::CONTRACT.name, image.len());
+        let erased = C::CONTRACT.erase.map_or(1, |e| e.size);
+        assert!(
+            len.is_multiple_of(erased as usize),
+            "{name} erases {erased} bytes, and {len} bytes are no multiple of that"
+        );
         Simulated {
             image,
             endurance: None,
@@ -183,6 +193,8 @@ impl<C: Chip> Simulated<C> {
     }
 
     /// An erased device of the same kind with another size.
+    ///
+    /// **Panics**: as [`Simulated::with_image`].
     pub fn size(self, size: usize) -> Self {
         Simulated {
             endurance: self.endurance,

@@ -31,6 +31,7 @@ mod sample;
 mod schedule;
 mod schedules;
 mod search;
+mod source;
 mod summary;
 mod threads;
 mod torn;

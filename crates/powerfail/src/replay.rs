@@ -280,6 +280,15 @@ impl Engine<'_> {
                     &text
                 }
             };
+            let place = {
+                let start = Start {
+                    world: &world,
+                    record_reads: !free.is_empty(),
+                    unstable: &unstable,
+                    policy,
+                };
+                self.place_of(cut.event as usize, &start, schedule)?
+            };
             let mut walk = Walk::new(std::mem::take(&mut free), unstable.clone());
             let mut last = Vec::new();
             for i in 0..cut.event as usize {
@@ -321,6 +330,10 @@ impl Engine<'_> {
                 self.patch(&w.patches);
             } else {
                 text.push(format!("before {say}"));
+            }
+            for (i, line) in place.into_iter().enumerate() {
+                let from = if i == 0 { "in  " } else { "    " };
+                text.push(format!("{from}   {line}"));
             }
             unstable = fits;
             if !last.is_empty() {
@@ -407,6 +420,21 @@ impl Engine<'_> {
             schedule: schedule.clone(),
             preempted,
         })
+    }
+
+    /// The lines of the program that lead to an event of a run: of one more run.
+    fn place_of(
+        &mut self,
+        event: usize,
+        start: &Start<'_>,
+        schedule: &Schedule,
+    ) -> Result<Vec<String>, String> {
+        self.rec.0.get_mut().wanted = Some(event);
+        let run = self.follow_run(start, schedule);
+        let record = self.rec.0.get_mut();
+        record.wanted = None;
+        let place = std::mem::take(&mut record.place);
+        run.map(|_| place)
     }
 
     /// One run of a replay, its record, and its preemptions as lines of a report.

@@ -11,6 +11,7 @@
 use crate::arena::Arena;
 use crate::cost::Cost;
 use crate::observe::Hung;
+use crate::source;
 use crate::torn::{EraseTear, Policy, Tear, UnstableWord, UnstableWords, program};
 
 /// One event of a run. Offsets count from the first medium's start.
@@ -158,6 +159,9 @@ pub(crate) struct Record {
     /// The events left before the run counts as not ending.
     pub(crate) budget: usize,
     pub(crate) hung: bool,
+    /// The event whose place in the program is wanted, and that place.
+    pub(crate) wanted: Option<usize>,
+    pub(crate) place: Vec<String>,
 }
 
 impl Record {
@@ -181,6 +185,9 @@ impl Record {
             std::panic::resume_unwind(Box::new(Hung));
         }
         self.budget -= 1;
+        if self.wanted == Some(self.trace.events.len()) {
+            self.place = source::here();
+        }
         self.trace.events.push(e);
     }
 
@@ -291,6 +298,8 @@ impl Record {
             record_reads: false,
             budget: 0,
             hung: false,
+            wanted: None,
+            place: Vec::new(),
         }
     }
 

@@ -116,6 +116,7 @@ pub mod __private {
         CellsOf, Each, Layout, ObjectSpec, Opened, OpenedIn, PlacesIn, Threads,
     };
     pub use crate::system::{all_objects, assert_control, end_of_all, open, open_in, share};
+    pub use crate::tags::assert_numbers;
     pub use crate::thread::{kept, run};
     pub use nv_replay::pmem_tx::SharedRoots;
 }

@@ -582,6 +582,7 @@ macro_rules! system {
         $(#[$doc])*
         $vis enum $system {}
         const _: () = $crate::__private::assert_preempted::<$model>();
+        const _: () = $crate::__private::assert_numbers::<$system>();
         const _: () = $crate::__private::assert_control($system::__CONTROL);
         $crate::control_entries! { $system [$($($place)+)?] [$($($may)+)?] }
 

@@ -50,6 +50,15 @@ impl<S: System> FixedWidths for Mine<S> {
     };
 }
 
+/// The numbers of the threads' steps fit into the objects' words.
+pub const fn assert_numbers<S: System>() {
+    let narrow = wide::<S::Model>() || S::TABLE.seq_bits <= 8;
+    assert!(
+        narrow && Mine::<S>::WIDTHS.fits::<S::Model>(),
+        "a system's `seq_bits` are 3 to 13, on 16-bit units to 8"
+    );
+}
+
 /// The same, where the states are versions.
 struct Versions<S>(PhantomData<S>);
 impl<S: System> FixedWidths for Versions<S> {

@@ -355,7 +355,7 @@ macro_rules! kernel {
             nv_rtos::system! {
                 /// Two threads and a queue.
                 pub Plan on Model;
-                table { bytes: 64, outbox_bytes: 0, seq_bits: 12 }
+                table { bytes: 64, outbox_bytes: 0, seq_bits: 8 }
                 objects { VALUES: Queue<u32, 4>; }
                 threads {
                     source(u32 = 0): 1;

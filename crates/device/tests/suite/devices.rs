@@ -265,3 +265,15 @@ fn documented_costs() {
     assert_eq!(costs::<InOrder32>(), [1, 1, 0, 2, 2, 1, 2, 1]);
     assert_eq!(costs::<InOrder16>(), [1, 1, 0, 2, 2, 1, 2, 1]);
 }
+
+/// A host runs calls on the stack of the program: a panic in one reaches who has made it.
+#[test]
+fn a_panic_on_a_call_stack() {
+    let mut bytes = nv_device::StackBytes::<512>::NEW;
+    let mut calls = nv_device::CallStack::new(&mut bytes);
+    let stops = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        calls.run(|| panic!("the sensor is gone"))
+    }));
+    assert!(stops.is_err());
+    assert_eq!(calls.run(|| 7), 7);
+}

@@ -220,38 +220,3 @@ fn numbers_of_another_owner() {
         lists.stage_back(own, a, node).committed();
     });
 }
-
-/// Handles of a pool may be stored in a list during their transaction; another transaction finds
-/// none there.
-#[test]
-fn a_list_keeps_no_handle_over_its_transaction() {
-    use pmem_tx::{PBox, Pool};
-    let mut m = memory();
-    let mut heap = vec![MaybeUninit::new(0u64); 128];
-    let mut pool = Pool::<u32, InOrder32>::open(Region::new(&mut heap), |_| Ok(0)).unwrap();
-    let mut region = Some(Region::<InOrder32>::new(&mut m));
-    for commit in [true, false] {
-        let r = pool.tx(|tx, _| {
-            let list = region.take().unwrap();
-            let mut list = match NodePool::<PBox<'_, u32>, 1>::open(list) {
-                Ok(list) => list,
-                Err(e) => {
-                    assert!(matches!(e.error, OpenError::Invalid(_)), "{:?}", e.error);
-                    return Err(tx.abort(1));
-                }
-            };
-            let one = PBox::new(tx, 7u32)?;
-            let two = PBox::new(tx, 8u32)?;
-            list.with(|mut lists, [all]| {
-                lists.push_back(all, one).ok().unwrap();
-                lists.push_back(all, two).ok().unwrap();
-                let one = lists.pop_front(all).unwrap();
-                assert_eq!(one.into_inner(tx), Ok(7));
-                assert!(lists.front(all).is_some());
-            });
-            region = Some(list.close());
-            Ok(())
-        });
-        assert_eq!(r.is_ok(), commit);
-    }
-}

@@ -229,3 +229,28 @@ fn cost_is_counted() {
     });
     assert_eq!((flash.erases, flash.stores), (2, 2));
 }
+
+/// The report names the line of the program whose store was cut, and who has called it. A build
+/// without debug information has no lines.
+#[test]
+#[cfg_attr(miri, ignore = "looks at the stack")]
+fn a_failure_names_the_line_of_the_store() {
+    let wrong = explore_with(vec![13], Mapped::new(64), |nv, _: &World<()>, a| {
+        sums(nv, a)
+    });
+    let e = wrong.name("named").try_run().unwrap_err();
+    println!("{e}");
+    let here = std::backtrace::Backtrace::force_capture().to_string();
+    let (file, report) = ("tests/suite/campaigns.rs:", e.report());
+    let cut = report.lines().skip_while(|l| !l.contains("cut 1"));
+    let told: Vec<&str> = cut.filter(|l| l.contains(file)).collect();
+    let functions = ["put", "add", "sums"];
+    match here.contains(file) {
+        true => {
+            assert!(told.len() >= functions.len(), "{e}");
+            let names = |(l, f): (&&str, &str)| l.contains(f);
+            assert!(told.iter().zip(functions).all(names), "{e}");
+        }
+        false => assert!(told.is_empty(), "{e}"),
+    }
+}
