@@ -7,6 +7,7 @@ use std::path::Path;
 
 /// One line of a list: `name | arguments of cargo test | what is wrong`, and perhaps `| why no
 /// generated program notices it`.
+#[derive(Clone)]
 pub struct Bug {
     pub package: String,
     pub name: String,
