@@ -380,7 +380,8 @@ where
     ///                 let node = lists.alloc(*job).map_err(|_| Error::Aborted(1))?;
     ///                 let context = lists.context(0).ok_or(Error::Aborted(2))?;
     ///                 // It refuses the commits of other regions.
-    ///                 let seq = context.stage_seq(commit.number()).map_err(|_| Error::WrongOwner)?;
+    ///                 let seq = context.stage_seq(commit.number());
+    ///                 let seq = seq.map_err(|_| Error::WrongOwner)?;
     ///                 let staged = lists.stage_back(seq, waiting, node);
     ///                 let done = commit.store(); // one store commits both
     ///                 staged.committed();

@@ -1085,14 +1085,15 @@ impl<'m, S: System> Kernel<'m, S> {
     // threads, whose region begins where the kernel's ends.
     // Noticed by: `places_of_another_kernel` in tests/suite/system.rs; planted
     // `places-of-any-kernel`.
-    /// **Panics**: the place of the thread `me` is one of another kernel.
+    /// **Panics**: the place of the first thread is one of another kernel.
+    #[doc(hidden)]
     #[inline(never)]
-    pub(crate) fn has_thread(&self, me: usize, place: NumberOwner) {
+    pub fn has_places(&self, first: NumberOwner) {
         let base = self
             .section(|s| s.store.base())
             .wrapping_sub(Superblock::BYTES);
-        let own = NumberOwner::at(base.wrapping_add(Self::BYTES)).thread(me);
-        if place != own && !planted!("nv-rtos/places-of-any-kernel") {
+        let own = NumberOwner::at(base.wrapping_add(Self::BYTES));
+        if first != own && !planted!("nv-rtos/places-of-any-kernel") {
             panic!("the places are those of another kernel")
         }
     }

@@ -273,7 +273,6 @@ pub fn reserved<'c, S: System, R: Persist>(
     me: usize,
     place: Place<'c, R, S::Model>,
 ) -> Option<Place<'c, R, S::Model>> {
-    kernel.has_thread(me, place.owner());
     let free = kernel.section(|s| s.is_free(me));
     if !free || planted!("nv-rtos/free-place-keeps-records") {
         return Some(place);

@@ -719,6 +719,8 @@ macro_rules! system {
                     ) -> ::core::result::Result<(), $crate::Error> + 's,
                 )+)?
             ) {
+                // They are of one `share`, so the first one tells.
+                kernel.has_places(places.0.owner());
                 let cells = $crate::cells_given!($(data $($shared)+)?);
                 $crate::spawn_each! {
                     kernel, places, cells, to, [$($thread)+] [$($($place)+)?],

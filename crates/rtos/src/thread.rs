@@ -35,7 +35,6 @@ pub fn kept<'c, S: System, R: Persist>(
     me: usize,
     place: Place<'c, R, S::Model>,
 ) -> Option<Place<'c, R, S::Model>> {
-    kernel.has_thread(me, place.owner());
     if !S::CONTROL.change || !kernel.is_aborted(me) {
         return Some(place);
     }

@@ -33,7 +33,7 @@ impl<M: Tested> Devices for Two<'_, M> {
 const CONTEXT: usize = 144;
 const RUNTIME: usize = 1024;
 
-/// Numbers come round after 7.
+/// Sequence numbers have 3 bits, so that a campaign uses each of them again.
 const TABLE: Config = Config {
     bytes: 64,
     outbox_bytes: 0,

@@ -2,7 +2,7 @@
 
 use nv_replay::nvmem::tagged::{Stamp, Widths, Words};
 use nv_replay::nvmem::{CommitNumber, Model, NumberOwner, Region};
-use nv_replay::{Commit, Committed, Error, Step, Token};
+use nv_replay::{Commit, Committed, Config, Error, Options, Step, Token, pmem_tx};
 use std::cell::{Cell, RefCell};
 
 /// Numbers come round after 15.
@@ -16,6 +16,19 @@ pub const WORDS: usize = 3;
 pub const BYTES: usize = 16;
 /// Who the program is.
 const OWNER: u32 = 0;
+
+/// The options of a runtime whose numbers the words hold.
+pub fn options<'m>() -> Options<'m> {
+    Options {
+        table: Config {
+            bytes: 200,
+            outbox_bytes: 0,
+            seq_bits: WIDTHS.sequence,
+        },
+        pool: Some(pmem_tx::Config::SMALL),
+        ..Options::default()
+    }
+}
 
 /// A kernel of counters, which steps raise.
 pub struct Kernel<'m, M> {

@@ -1,24 +1,15 @@
 //! A token takes part in the steps of the runtime with whose numbers it was opened.
 
-use super::kernel::{BYTES, Kernel, WIDTHS};
+use super::kernel::{BYTES, Kernel, options};
 use nv_replay::nvmem::{InOrder32, Model, Region};
-use nv_replay::pmem_tx::{self, Width};
-use nv_replay::{Config, Error, Options, Replay, last_committed};
+use nv_replay::pmem_tx::Width;
+use nv_replay::{Error, Replay, last_committed};
 use powerfail::{Mapped, World, explore};
 
 const RUNTIME: usize = 1536;
 
 fn runtime<M: Model<Unit: Width>>(table: Region<'_, M>) -> Replay<'_, u32, M> {
-    let options = Options {
-        table: Config {
-            bytes: 200,
-            outbox_bytes: 0,
-            seq_bits: WIDTHS.sequence,
-        },
-        pool: Some(pmem_tx::Config::SMALL),
-        ..Options::default()
-    };
-    Replay::open(table, options, |_| Ok(0)).unwrap_or_else(|r| panic!("{r}"))
+    Replay::open(table, options(), |_| Ok(0)).unwrap_or_else(|r| panic!("{r}"))
 }
 
 fn life(nv: Region<'_, InOrder32>, _: &World<'_, ()>) {

@@ -1,9 +1,9 @@
 //! A token that changes a tagged word of its own: it takes effect with the step, or not at all.
 
-use super::kernel::{BYTES, Kernel, WIDTHS, WORDS};
+use super::kernel::{BYTES, Kernel, WORDS, options};
 use nv_replay::nvmem::{Model, Region};
-use nv_replay::pmem_tx::{self, Width};
-use nv_replay::{Config, Error, Options, Replay, last_committed};
+use nv_replay::pmem_tx::Width;
+use nv_replay::{Error, Replay, last_committed};
 use powerfail::{Mapped, World, explore};
 
 type Rt<'m, M> = Replay<'m, u32, M>;
@@ -22,16 +22,7 @@ where
     // The words first: those in doubt are reverted before the runtime commits anything.
     let (number, table) = last_committed(table).ok().unwrap();
     let kernel = Kernel::recover(words, number);
-    let options = Options {
-        table: Config {
-            bytes: 200,
-            outbox_bytes: 0,
-            seq_bits: WIDTHS.sequence,
-        },
-        pool: Some(pmem_tx::Config::SMALL),
-        ..Options::default()
-    };
-    let mut rt = Rt::<M>::open(table, options, |_| Ok(0)).ok().unwrap();
+    let mut rt = Rt::<M>::open(table, options(), |_| Ok(0)).ok().unwrap();
     // Whenever the program has passed its records, the counters say what the root says.
     let agree = |rt: &mut Rt<'_, M>| {
         if let Some(n) = rt.view(|tx, n| *n.get(tx)).unwrap() {
