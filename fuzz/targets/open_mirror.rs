@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use libfuzzer_sys::fuzz_target;
 use nv_mirror::{Config, Mirror, MirrorError};
 use nvmem::ram::{RamFram, RamMram, RamNor};
-use nvmem::{InOrder32, Medium};
+use nvmem::{InOrder32, Medium, Ram};
 use pmem_tx::Pool;
 use relume_fuzz::{edit, overwrite, seeds};
 use std::fmt::Debug;
@@ -30,7 +30,7 @@ fn count<D: Medium<Error: Debug>>(nv: &mut D) -> Option<u32> {
         Err(_) => return None,
     };
     let small = pmem_tx::Config::SMALL;
-    let mut pool = Pool::<[u32; 8]>::open_with(region, &small, |_| Ok([0; 8])).ok()?;
+    let mut pool = Pool::<[u32; 8], Ram>::open_with(region, &small, |_| Ok([0; 8])).ok()?;
     let n = pool.tx(|tx, root| {
         let v = root.get_mut(tx)?;
         v[0] = v[0].wrapping_add(1);

@@ -13,9 +13,8 @@
 //! What a record holds are [`Runs`]: a few ranges of words. If more places have changed than there
 //! are ranges, the last one spans them, with the words between them, which are as they were.
 //!
-//! The image holds values, and some of their bytes may be padding. It is read as machine memory: by
-//! volatile loads, after a barrier that may have written all of it. So each byte has one value in
-//! all loads of a save. The mirror copies and compares it, and takes no decision from its meaning.
+//! The image holds values. None of their bytes is uninitialised padding: the region has the model
+//! [`Ram`](nvmem::Ram).
 //!
 //! The bytes in `scratch` of the owner count as zeros. So the medium never holds a journal, unless
 //! a transaction was open at a save; the next save at rest then writes zeros over it.
@@ -24,7 +23,7 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 use nvmem::at_rest::RestingRegion;
-use nvmem::{Model, Region, mapped, planted};
+use nvmem::{Model, Ram, Region, mapped, planted};
 
 use crate::format::MAX_WORDS;
 
@@ -47,10 +46,10 @@ impl<'m> Image<'m> {
     /// many.
     pub(crate) fn new<M: Model>(
         memory: &'m mut [MaybeUninit<u64>],
-    ) -> Option<(Self, Region<'m, M>)> {
+    ) -> Option<(Self, Region<'m, Ram<M>>)> {
         let half = memory.len() / 2;
         let (first, second) = memory.split_at_mut_checked(half)?;
-        let region = Region::<M>::new(first);
+        let region = Region::<Ram<M>>::new(first);
         let words = region.len() / 4;
         if words == 0 || words > MAX_WORDS {
             return None;
@@ -85,16 +84,10 @@ impl<'m> Image<'m> {
 
     /// The words that count as zeros.
     fn scratch(owned: &RestingRegion) -> Range<usize> {
-        // What the owner wrote through references is in memory, padding too.
+        // What the owner wrote through references is in memory.
         mapped::end_loans(owned.base);
         owned.scratch.start.div_ceil(4)..owned.scratch.end / 4
     }
-
-    // INVARIANT "Padding as memory": a byte of the image that is padding of a value is read only by
-    // a volatile load, after a barrier that may have written it (`scratch`). It is copied and
-    // compared, and never becomes a value.
-    // Noticed by: `a_pool_of_a_padded_type` in tests/suite/basic.rs, on a machine: under Miri
-    // padding has no bytes.
 
     /// The word as the medium is to hold it.
     #[inline(always)]
@@ -106,8 +99,8 @@ impl<'m> Image<'m> {
             }
             return 0;
         }
-        // SAFETY: invariants "At rest" and "Padding as memory": inside the image, and its owner is
-        // borrowed mutably; the load is volatile.
+        // SAFETY: invariants "At rest" and "Saved bytes have values": inside the image, whose owner
+        // is borrowed mutably; `AtRest` promises that all its bytes are initialised.
         unsafe { self.base.add(i).read_volatile() }
     }
 

@@ -39,12 +39,28 @@ use core::ops::Range;
 use nvmem::at_rest::AtRest;
 use nvmem::crc::Crc32;
 use nvmem::marker::{Marker, PIECE, Progress, erased};
-use nvmem::{LayoutMismatch, Model, Region, planted};
+use nvmem::{LayoutMismatch, Model, Ram, Region, planted};
 
 /// A region in RAM whose content lives in a log on a medium. See [the crate](crate).
 ///
-/// Padding of a type may hold old bytes of RAM. They are saved as they are, like all bytes of the
-/// region: a type that passes [`nvmem::assert_no_padding`] has none.
+/// The region has the model [`Ram`], because all its bytes are saved. So no `&mut` to a type with
+/// padding is lent there, and old bytes of RAM do not get to the medium. This does not compile
+/// until `Meter` has a third field `spare: [u8; 3]`:
+///
+/// ```compile_fail,E0080
+/// # use nv_mirror::nvmem::{Persist, Ram};
+/// # use pmem_tx::{Error, Pool};
+/// #[derive(Persist)]
+/// #[repr(C)]
+/// struct Meter {
+///     sum: u32,
+///     on: bool,
+/// }
+/// fn add(pool: &mut Pool<'_, Meter, Ram>) -> Result<(), Error> {
+///     pool.tx(|tx, meter| Ok(meter.get_mut(tx)?.sum += 1))
+/// }
+/// # let _: fn(&mut Pool<'_, Meter, Ram>) -> _ = add;
+/// ```
 pub struct Mirror<'m, D> {
     medium: D,
     image: Image<'m>,
@@ -87,7 +103,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         range: Range<u32>,
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
-    ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
+    ) -> output!(Result<(Self, Region<'m, Ram<M>>), MirrorError<D::Error>>) {
         steps!({
             let (mut mirror, region) = Self::new(medium, range, config, memory)?;
             wait!(mirror.load())?;
@@ -111,7 +127,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         range: Range<u32>,
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
-    ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
+    ) -> output!(Result<(Self, Region<'m, Ram<M>>), MirrorError<D::Error>>) {
         steps!({
             let (mut mirror, mut region) = Self::new(medium, range, config, memory)?;
             wait!(mirror.scan::<true>())?;
@@ -153,7 +169,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         range: Range<u32>,
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
-    ) -> output!(Result<(Self, Region<'m, M>), MirrorError<D::Error>>) {
+    ) -> output!(Result<(Self, Region<'m, Ram<M>>), MirrorError<D::Error>>) {
         steps!({
             let (mut mirror, region) = Self::new(medium, range.clone(), config, memory)?;
             match wait!(mirror.load()) {
@@ -187,7 +203,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         range: Range<u32>,
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
-    ) -> Result<(Self, Region<'m, M>), MirrorError<D::Error>> {
+    ) -> Result<(Self, Region<'m, Ram<M>>), MirrorError<D::Error>> {
         let align = const { D::CONTRACT.alignment() };
         let count = config.segments;
         let least = if Self::FLASH && !planted!("nv-mirror/two-segments") {

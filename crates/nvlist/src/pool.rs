@@ -9,8 +9,8 @@ use core::marker::PhantomData;
 use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::superblock::{self, Difference, State};
 use nvmem::{
-    CommitNumber, InOrder32, LayoutMismatch, Model, NumberOwner, Persist, Region, Superblock, Unit,
-    fingerprint,
+    CommitNumber, InOrder32, LayoutMismatch, Model, NumberOwner, Persist, Ram, Region, Superblock,
+    Unit, fingerprint,
 };
 
 /// A region with `L` lists and as many nodes of type `T` as fit. `M` is the model of the medium.
@@ -242,9 +242,10 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     }
 }
 
-// SAFETY: invariant "Sole region": operations and loans borrow the pool, and it has no other owner.
+// SAFETY: invariants "Sole region" and "Saved bytes have values": operations and loans borrow the
+// pool, and it has no other owner; padding is cleared when a loan ends (`EditGuard` in lists.rs).
 // All bytes matter: each state that an operation leaves is one that the next open accepts.
-unsafe impl<T, const L: usize, M: Model> AtRest for NodePool<'_, T, L, M> {
+unsafe impl<T, const L: usize, M: Model> AtRest for NodePool<'_, T, L, Ram<M>> {
     fn resting<R>(&mut self, f: impl FnOnce(RestingRegion) -> R) -> R {
         let region = &self.core.map.region;
         f(RestingRegion {

@@ -11,7 +11,7 @@
 //! A saver copies the region once, while nothing is under way in it, and writes the copy. So what
 //! it saves is the region at one instant: as if the power had been cut there.
 
-use crate::model::Model;
+use crate::model::{Model, Ram};
 use crate::planted;
 use crate::region::Region;
 use core::cell::{Cell, RefCell, RefMut};
@@ -20,8 +20,7 @@ use core::future::poll_fn;
 use core::ops::Range;
 use core::task::{Poll, Waker};
 
-/// A region whose owner does nothing with it now. It may hold values: a reader takes their padding
-/// as machine memory, by volatile loads.
+/// A region whose owner does nothing with it now. All its bytes are initialised.
 #[derive(Debug, Clone)]
 pub struct RestingRegion {
     /// The address of the region's first byte.
@@ -33,13 +32,21 @@ pub struct RestingRegion {
     pub scratch: Range<usize>,
 }
 
-/// A type that owns a region, such as a [`Region`] or a pool. A caller with `&mut` to the owner
-/// knows that none of its operations on the region is under way.
+/// A type that owns a region that may be saved, such as a [`Region`] of the model [`Ram`] or a pool
+/// in one. A caller with `&mut` to the owner knows that none of its operations on the region is
+/// under way.
 ///
 /// # Safety
 /// Until `f` returns, nothing else writes the region, and no `&mut` into it is used again before
-/// the owner is. `base` and `len` are those of the region. An owner whose open finds other content
+/// the owner is. `base` and `len` are those of the region. Each byte of it is initialised: that is
+/// what libraries promise of a region of the model [`Ram`], and of no other. An owner whose open finds other content
 /// if the bytes of `scratch` are zeros gives an empty range there.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be saved as bytes",
+    label = "does not implement `AtRest`",
+    note = "a saver reads all bytes of a region, so the region has the model `nvmem::Ram`: a mirror's open returns a `Region<'_, Ram<M>>`",
+    note = "name that model where the owner is opened: `Pool::<Root, Ram>::open(region, ..)`, `NodePool::<T, 1, Ram>::open(region)`"
+)]
 pub unsafe trait AtRest {
     /// Calls `f` with the region, which is at rest until `f` returns. An owner that shares the
     /// region with other threads excludes them meanwhile.
@@ -49,9 +56,9 @@ pub unsafe trait AtRest {
     fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T;
 }
 
-// SAFETY: invariant "Sole region": nothing else uses the bytes of a region while it is borrowed
-// mutably.
-unsafe impl<M: Model> AtRest for Region<'_, M> {
+// SAFETY: invariants "Sole region" and "Saved bytes have values": nothing else uses the bytes of a
+// region while it is borrowed mutably, and the model says that they are initialised.
+unsafe impl<M: Model> AtRest for Region<'_, Ram<M>> {
     fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
         f(RestingRegion {
             base: self.base(),
@@ -152,7 +159,7 @@ impl<S> Beside<S> {
     ///
     /// # Safety
     /// The region that is saved and these bytes are one allocation, such as the parts of
-    /// [`Region::split_at`]. While a save copies the region, nobody writes these bytes, and no
+    /// [`Region::split_at`], which have the model [`Ram`]. While a save copies the region, nobody writes these bytes, and no
     /// `&mut` into them is used again after it: so an owner of them does not lend such a
     /// reference to a closure that calls the runtime.
     pub unsafe fn new(saver: S, before: usize, after: usize) -> Self {

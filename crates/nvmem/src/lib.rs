@@ -61,7 +61,7 @@ pub use faithful::{Faithful, Trusted};
 pub use layout::{Layout, LayoutMismatch};
 pub use level::WearLevelled;
 pub use maybe::Maybe;
-pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
+pub use model::{Buffered32, InOrder16, InOrder32, Model, Ram, Unit};
 pub use number::{CommitNumber, NumberOwner, WrongOwner};
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Persist;

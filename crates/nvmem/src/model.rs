@@ -1,5 +1,9 @@
 //! Failure models of memory-mapped media.
 
+use crate::persist::Persist;
+use core::convert::Infallible;
+use core::marker::PhantomData;
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for u16 {}
@@ -87,6 +91,9 @@ pub unsafe trait Model: Sized + 'static {
     /// `powerfail` then finds places that fence the wrong one.
     fn fence() {}
 
+    /// Whether a saver reads the region as bytes: see [`Ram`].
+    #[doc(hidden)]
+    const READ_AS_BYTES: bool = false;
     /// Whether [`Model::section`] excludes other threads and interrupts.
     #[doc(hidden)]
     const PREEMPTED: bool = false;
@@ -144,4 +151,61 @@ unsafe impl Model for Buffered32 {
     fn fence() {
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst)
     }
+}
+
+// INVARIANT "Saved bytes have values": each byte of a region of the model `Ram` is initialised
+// whenever no `&mut` into it is in use. So a saver may read all of them. Libraries clear the
+// padding of a value when they write it, and lend a `&mut` only to types without padding
+// (`assert_lendable`). Only these regions, and owners of them, are `AtRest`.
+// Noticed by: tests/ui/region_not_saved.rs; the `compile_fail` tests of `PBox::get_mut` in `pmem-tx`
+// and of `Mirror` in `nv-mirror`; `padding::` of `nv-mirror` and `nv-replay` under Miri, and
+// `a_value_that_is_set` in tests/suite/rest.rs of `pmem-tx`; planted `set-leaves-padding` there.
+
+/// A region in RAM whose bytes a saver, such as `nv-mirror`, copies to a medium. In everything else
+/// it is a region of the model `M`.
+///
+/// An assignment through a `&mut T` may copy the padding of its source: stale bytes of RAM, which
+/// have no value for the compiler. A saver would read them and write them to the medium. So where a
+/// library lends a `&mut T` into such a region, a type with padding is an error of the compiler.
+/// [`assert_no_padding`](crate::assert_no_padding) says how to do without padding, and finds it
+/// where the type is declared.
+///
+/// An enum with data and a [`Maybe`](crate::Maybe) have padding. A library that writes such a value
+/// as a whole writes zeros there, so it may be stored: with `pmem-tx` by `FieldSlot::set`, or in a
+/// `Ptr`; in a list of `nvlist` by any operation.
+pub struct Ram<M = InOrder32> {
+    _never: Infallible,
+    _m: PhantomData<fn() -> M>,
+}
+
+// SAFETY: invariant "A fence is nothing else": that of `M`.
+unsafe impl<M: Model> Model for Ram<M> {
+    type Unit = M::Unit;
+    const BUFFERED: bool = M::BUFFERED;
+    const NAME: &'static str = M::NAME;
+    #[inline(always)]
+    fn fence() {
+        M::fence()
+    }
+    const READ_AS_BYTES: bool = true;
+    const PREEMPTED: bool = M::PREEMPTED;
+    #[inline(always)]
+    fn section<R>(f: impl FnOnce() -> R) -> R {
+        M::section(f)
+    }
+    #[inline(always)]
+    fn exclusive<R>(f: impl FnOnce() -> R) -> R {
+        M::exclusive(f)
+    }
+}
+
+/// Compile-time check that a `&mut T` into a region of the model `M` may be lent: see [`Ram`].
+#[doc(hidden)]
+pub const fn assert_lendable<T: Persist, M: Model>() {
+    assert!(
+        !(M::READ_AS_BYTES && T::PADDED),
+        "a `&mut` to a type with padding cannot be lent in a region that is saved as bytes, such as that of a mirror: \
+         order the fields from large to small, and add a field of type `u8` or `[u8; n]` for each gap; a `Maybe`, or an \
+         enum whose variants differ in length, is written as a whole, by `FieldSlot::set` or `Ptr::write`"
+    );
 }

@@ -44,8 +44,8 @@ impl core::error::Error for Invalid {}
 
 // INVARIANT "Padding is not read": no byte of padding is read as initialised. `Persist::PADDED` is
 // true where there is any. A region that holds values is not read as bytes before it is cleared,
-// except by nv-mirror ("Padding as memory"). `clear_padding`, copies as `MaybeUninit`, the derive
-// and `Region::mark_values` keep it.
+// except where "Saved bytes have values" (model.rs). `clear_padding`, copies as `MaybeUninit`, the
+// derive and `Region::mark_values` keep it.
 // Noticed by: Miri on padded types, with `padding_is_copied_and_never_read` and
 // `a_closed_region_is_not_read_as_bytes` in tests/suite/misuse/borrows.rs of `pmem-tx`;
 // tests/suite/values.rs, planted `padding-read-as-bytes`; tests/suite/derive/padding.rs.
@@ -120,7 +120,8 @@ pub unsafe trait Persist: Sized {
 /// value. But an assignment through a `&mut T` may copy the padding of its source. These stale
 /// bytes of RAM then stay in non-volatile memory until the library writes the value again.
 /// Rollbacks and moves copy them unread; no fingerprint, check or comparison depends on them. Where
-/// that matters, add this check next to the type:
+/// that matters, add this check next to the type. In a region that is saved as bytes, the compiler
+/// makes it wherever a `&mut T` is lent: see [`Ram`](crate::Ram).
 ///
 /// ```
 /// use nvmem::{Persist, assert_no_padding};

@@ -883,6 +883,7 @@ unsafe impl<M: Model, S: Section> Model for Preempted<M, S> {
     fn fence() {
         M::fence()
     }
+    const READ_AS_BYTES: bool = M::READ_AS_BYTES;
     const PREEMPTED: bool = true;
     #[inline(always)]
     fn section<R>(f: impl FnOnce() -> R) -> R {

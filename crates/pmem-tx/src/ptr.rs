@@ -34,6 +34,7 @@ use core::marker::PhantomData;
 use core::num::{NonZeroU16, NonZeroU32};
 use nvmem::describe::{HandleTo, Type};
 use nvmem::fields::Fields;
+use nvmem::model::assert_lendable;
 use nvmem::persist::{HandleKind, Visit, ZeroNiche, family_id};
 use nvmem::{Invalid, Model, Persist, Plain, Unit, mapped, planted};
 
@@ -213,12 +214,29 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     /// `n` bytes, rounded up to units, `n + 8` (`n + 4` with 16-bit units, for each started 510
     /// bytes). 0 the second time, and for an object that is new in this transaction. **Errors**:
     /// [`Error::JournalFull`], [`Error::OuterTransaction`]; nothing was changed.
+    ///
+    /// In a pool over a mirror `T` has no padding: see [`Ram`](nvmem::Ram). So this does not
+    /// compile:
+    ///
+    /// ```compile_fail,E0080
+    /// # use nvmem::{Persist, Ram};
+    /// # use pmem_tx::{Error, PBox, Tx};
+    /// # #[derive(Persist)]
+    /// # #[repr(C)]
+    /// # struct Meter<T> { sum: u32, rate: T }
+    /// # type Padded = Meter<u8>;
+    /// fn add<'p>(tx: &Tx<'p, Ram>, meter: &mut PBox<'p, Padded>) -> Result<(), Error> {
+    ///     meter.get_mut(tx)?.sum += 1;
+    ///     Ok(())
+    /// }
+    /// # let _: for<'p> fn(&Tx<'p, Ram>, &mut PBox<'p, Padded>) -> _ = add;
+    /// ```
     #[inline]
     pub fn get_mut<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
     ) -> Result<&'a mut T, Error> {
-        tx.log::<T>(self.value())?;
+        tx.log_to_lend::<T>(self.value())?;
         // SAFETY: invariant "Sole owner", "Logged before lent": the handle owns a valid `T`, and is
         // borrowed mutably as long as the reference lives.
         Ok(unsafe { &mut *self.ptr(tx) })
@@ -285,7 +303,7 @@ impl<'p, T: Persist, const N: usize, W: Width> PBox<'p, [T; N], W> {
             return Err(Error::Index { index: i, len: N });
         }
         let off = self.value() + i * size_of::<T>();
-        tx.log::<T>(off)?;
+        tx.log_to_lend::<T>(off)?;
         // SAFETY: invariant "Sole owner", "Logged before lent": an element of the array that the
         // handle owns; `i` is less than `N`.
         Ok(unsafe { &mut *tx.core.at(off).cast() })
@@ -293,6 +311,14 @@ impl<'p, T: Persist, const N: usize, W: Width> PBox<'p, [T; N], W> {
 }
 
 impl<'p, M: Model> Tx<'p, M> {
+    /// Logs the `T` at byte offset `off`, to lend it as `&mut T`. The caller has borrowed it
+    /// mutably.
+    #[inline(always)]
+    pub(crate) fn log_to_lend<T: Persist>(&self, off: usize) -> Result<(), Error> {
+        const { assert_lendable::<T, M>() }
+        self.log::<T>(off)
+    }
+
     /// Logs the `T` at byte offset `off`. The caller has borrowed it mutably.
     pub(crate) fn log<T>(&self, off: usize) -> Result<(), Error> {
         self.check_innermost()?;

@@ -3,7 +3,7 @@
 
 use crate::context::{Core, CtxState, flag};
 use crate::error::{Error, JournalOverflow};
-use crate::ptr::{PBox, Ptr, Width};
+use crate::ptr::{PBox, Ptr, Width, write_value};
 use core::marker::PhantomData;
 use nvmem::fields::{FieldAccess, Fields};
 use nvmem::{InOrder32, Model, Persist, Plain, mapped, planted};
@@ -306,7 +306,7 @@ impl<'a, 'p, U: Persist, M: Model> FieldSlot<'a, 'p, U, M> {
     /// **Errors**: as for [`PBox::get_mut`](crate::PBox::get_mut).
     #[inline]
     pub fn get_mut(&mut self) -> Result<&mut U, Error> {
-        self.tx.log::<U>(self.offset())?;
+        self.tx.log_to_lend::<U>(self.offset())?;
         // SAFETY: invariant "Sole owner", "Logged before lent": only this slot reaches the field,
         // and it is borrowed mutably.
         Ok(unsafe { &mut *self.at })
@@ -315,19 +315,28 @@ impl<'a, 'p, U: Persist, M: Model> FieldSlot<'a, 'p, U, M> {
     /// Like [`FieldSlot::get_mut`], for as long as the object is borrowed. **Errors**: as there.
     #[inline]
     pub fn into_mut(self) -> Result<&'a mut U, Error> {
-        self.tx.log::<U>(self.offset())?;
+        self.tx.log_to_lend::<U>(self.offset())?;
         // SAFETY: invariant "Sole owner", "Logged before lent": only this slot reached the field,
         // and it is consumed.
         Ok(unsafe { &mut *self.at })
     }
 
-    /// Writes the field. See [`FieldSlot::get_mut`]. **Errors**: as there.
+    /// Writes the field, with its padding as zeros. So it takes any type in a pool over a mirror
+    /// too. See [`FieldSlot::get_mut`]. **Errors**: as there.
     #[inline]
     pub fn set(&mut self, v: U) -> Result<(), Error>
     where
         U: nvmem::Plain,
     {
-        *self.get_mut()? = v;
+        self.tx.log::<U>(self.offset())?;
+        if U::PADDED && !planted!("pmem-tx/set-leaves-padding") {
+            // SAFETY: invariants "Sole owner", "Logged before lent": only this slot reaches the
+            // field, which is borrowed mutably; a plain value has no handles to lose.
+            unsafe { write_value(self.at, v) }
+        } else {
+            // SAFETY: as above.
+            unsafe { *self.at = v }
+        }
         Ok(())
     }
 
@@ -380,7 +389,8 @@ impl<'a, 'p, T: Persist, const N: usize, M: Model> FieldSlot<'a, 'p, [T; N], M> 
         if i >= N {
             return Err(Error::Index { index: i, len: N });
         }
-        self.tx.log::<T>(self.offset() + i * size_of::<T>())?;
+        self.tx
+            .log_to_lend::<T>(self.offset() + i * size_of::<T>())?;
         // SAFETY: invariant "Sole owner", "Logged before lent": an element of the field, which is
         // borrowed mutably; `i` is less than `N`.
         Ok(unsafe { &mut *self.at.cast::<T>().add(i) })

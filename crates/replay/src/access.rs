@@ -1,7 +1,7 @@
 //! How a runtime reaches its pool, as its owner or as one of several threads, and how what it
 //! commits becomes durable.
 
-use nvmem::at_rest::{AtRest, RestingRegion};
+use nvmem::at_rest::RestingRegion;
 use nvmem::cross::Ret;
 use nvmem::{Model, Persist};
 use pmem_tx::{Context, Error, OpenError, Pool, Width};
@@ -162,6 +162,6 @@ where
         self.walk()
     }
     fn resting<T>(&mut self, f: impl FnOnce(RestingRegion) -> T) -> T {
-        AtRest::resting(self, f)
+        f(Pool::context(self).resting())
     }
 }

@@ -57,18 +57,18 @@ use core::mem::MaybeUninit;
 use nvmem::at_rest::AsyncSave;
 use nvmem::at_rest::{AtRest, RestingRegion, Save};
 use nvmem::cross::Ret;
-use nvmem::{InOrder32, Model, Persist, Region, planted};
+use nvmem::{InOrder32, Model, Persist, Ram, Region, planted};
 use pmem_tx::{Context, Pool, Tx, Width};
 
 /// A program over a mirror: a [`Replay`] whose region lies in RAM, and is kept on a medium by a
 /// saver `S`, such as `nv_mirror::Mirror`. See [`Replay::open_mirrored`].
 pub type MirroredReplay<'m, R, S, M = InOrder32, E = AnyOutlet<'m>> =
-    Replay<'m, R, M, E, Mirrored<Pool<'m, R, M>, S>>;
+    Replay<'m, R, Ram<M>, E, Mirrored<Pool<'m, R, Ram<M>>, S>>;
 
 /// The same, with an async medium: see [`Replay::open_mirrored_async`].
 #[cfg(feature = "async")]
 pub type AsyncMirroredReplay<'m, R, S, M = InOrder32, E = AnyOutlet<'m>> =
-    Replay<'m, R, M, E, AsyncMirrored<Pool<'m, R, M>, S>>;
+    Replay<'m, R, Ram<M>, E, AsyncMirrored<Pool<'m, R, Ram<M>>, S>>;
 
 /// A runtime's pool in a region that a saver `S` keeps on a medium.
 #[repr(transparent)]
@@ -105,10 +105,7 @@ pub struct Owner<'a, R, M, P> {
     _types: PhantomData<fn() -> (R, M)>,
 }
 
-impl<R: Persist, M: Model, P: PoolAccess<R, M>> Owner<'_, R, M, P>
-where
-    M::Unit: Width,
-{
+impl<R, M, P> Owner<'_, R, M, P> {
     fn whole(before: usize, len: usize, mut region: RestingRegion) -> RestingRegion {
         // The pool's pointer was made from that of the region.
         region.base = region.base.wrapping_sub(before);
@@ -123,9 +120,10 @@ where
     }
 }
 
-// SAFETY: invariant "At rest between calls": the owner is lent between two transactions, by the
-// runtime, which is borrowed mutably. Tables and outbox are read and written by runtimes only.
-unsafe impl<R: Persist, M: Model, P: PoolAccess<R, M>> AtRest for Owner<'_, R, M, P>
+// SAFETY: invariants "At rest between calls" and "Saved bytes have values": the owner is lent
+// between two transactions, by the runtime, which is borrowed mutably. Tables and outbox are read
+// and written by runtimes only, in whole units; the model of the region is `Ram`.
+unsafe impl<R: Persist, M: Model, P: PoolAccess<R, Ram<M>>> AtRest for Owner<'_, R, Ram<M>, P>
 where
     M::Unit: Width,
 {
@@ -186,7 +184,7 @@ macro_rules! pool_methods {
     () => {
         const MIRRORED: bool = true;
         #[inline(always)]
-        fn context(&mut self) -> Context<'_, R, M> {
+        fn context(&mut self) -> Context<'_, R, Ram<M>> {
             self.0.pool.context()
         }
         #[inline(always)]
@@ -216,7 +214,8 @@ macro_rules! pool_methods {
 }
 
 // SAFETY: the context and the numbers are those of the pool inside, and only that has a root.
-unsafe impl<R: Persist, M: Model, P: PoolAccess<R, M>, S: Save> PoolAccess<R, M> for Mirrored<P, S>
+unsafe impl<R: Persist, M: Model, P: PoolAccess<R, Ram<M>>, S: Save> PoolAccess<R, Ram<M>>
+    for Mirrored<P, S>
 where
     M::Unit: Width,
 {
@@ -245,7 +244,7 @@ where
 
 // SAFETY: the context and the numbers are those of the pool inside, and only that has a root.
 #[cfg(feature = "async")]
-unsafe impl<R: Persist, M: Model, P: PoolAccess<R, M>, S: AsyncSave> PoolAccess<R, M>
+unsafe impl<R: Persist, M: Model, P: PoolAccess<R, Ram<M>>, S: AsyncSave> PoolAccess<R, Ram<M>>
     for AsyncMirrored<P, S>
 where
     M::Unit: Width,
@@ -272,14 +271,14 @@ where
 macro_rules! owns_pool {
     ($mirrored:ident, $save:ident) => {
         // SAFETY: the pool is a field of the one field, which has all others.
-        unsafe impl<'m, R: Persist, M: Model, S: $save> OwnsPool<'m, R, M>
-            for $mirrored<Pool<'m, R, M>, S>
+        unsafe impl<'m, R: Persist, M: Model, S: $save> OwnsPool<'m, R, Ram<M>>
+            for $mirrored<Pool<'m, R, Ram<M>>, S>
         where
             M::Unit: Width,
         {
             type Saver = S;
             #[inline(always)]
-            unsafe fn pool_in(place: *mut Self) -> *mut Pool<'m, R, M> {
+            unsafe fn pool_in(place: *mut Self) -> *mut Pool<'m, R, Ram<M>> {
                 // SAFETY: the caller's promise.
                 unsafe { &raw mut (*place).0.pool }
             }
@@ -293,7 +292,7 @@ macro_rules! owns_pool {
                     (&raw mut (*place).0.len).write(len);
                 }
             }
-            fn pool(&mut self) -> &mut Pool<'m, R, M> {
+            fn pool(&mut self) -> &mut Pool<'m, R, Ram<M>> {
                 &mut self.0.pool
             }
         }
@@ -376,15 +375,15 @@ where
     /// **Errors**: those of [`Replay::open`]; [`OpenError::Medium`]. An
     /// open that fails drops `saver` and `env`: pass `&mut` to keep them.
     pub fn open_mirrored<F>(
-        region: Region<'m, M>,
+        region: Region<'m, Ram<M>>,
         saver: S,
         options: Options<'m>,
         env: E,
         init: F,
-    ) -> Result<Self, OpenFailure<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, Ram<M>>>
     where
         E: Outlet,
-        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
+        F: for<'p> FnOnce(&Tx<'p, Ram<M>>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
         let mut place = MaybeUninit::uninit();
         Self::open_at(&mut place, region, options, env, saver, init)?;
@@ -411,15 +410,15 @@ where
     /// **Power loss**, **Cost**: as for [`Replay::open`]; no save. **Errors**: those of
     /// [`Replay::open`]. An open that fails drops `saver` and `env`: pass `&mut` to keep them.
     pub fn open_mirrored_async<F>(
-        region: Region<'m, M>,
+        region: Region<'m, Ram<M>>,
         saver: S,
         options: Options<'m>,
         env: E,
         init: F,
-    ) -> Result<Self, OpenFailure<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, Ram<M>>>
     where
         E: Outlet,
-        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
+        F: for<'p> FnOnce(&Tx<'p, Ram<M>>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
         let mut place = MaybeUninit::uninit();
         Self::open_at(&mut place, region, options, env, saver, init)?;
@@ -546,10 +545,11 @@ where
 
 macro_rules! saver {
     ($mirrored:ident, $save:ident) => {
-        impl<'m, R: Persist, M: Model, E: Outlet, P, S: $save> Replay<'m, R, M, E, $mirrored<P, S>>
+        impl<'m, R: Persist, M: Model, E: Outlet, P, S: $save>
+            Replay<'m, R, Ram<M>, E, $mirrored<P, S>>
         where
             M::Unit: Width,
-            P: PoolAccess<R, M>,
+            P: PoolAccess<R, Ram<M>>,
         {
             /// Why the last save failed, after [`Error::Medium`].
             pub fn failure(&self) -> Option<&S::Error> {
@@ -562,7 +562,7 @@ macro_rules! saver {
             /// With an async saver, wait for the future that `f` returns inside of it.
             pub fn save_by<T>(
                 &mut self,
-                f: impl FnOnce(&mut S, &mut Owner<'_, R, M, P>) -> T,
+                f: impl FnOnce(&mut S, &mut Owner<'_, R, Ram<M>, P>) -> T,
             ) -> T {
                 let (saver, mut owner, _) = self.pool.0.split();
                 f(saver, &mut owner)

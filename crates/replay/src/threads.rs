@@ -88,7 +88,7 @@ use nvmem::at_rest::AsyncSave;
 use nvmem::at_rest::{RestingRegion, Save};
 use nvmem::cross::Ret;
 use nvmem::superblock::{self, Superblock};
-use nvmem::{CommitNumber, InOrder32, Model, NumberOwner, Persist, Region, planted};
+use nvmem::{CommitNumber, InOrder32, Model, NumberOwner, Persist, Ram, Region, planted};
 use pmem_tx::{
     Context, Contexts, ContextsOf, MAX_CONTEXTS, Pool, Preempted, Roots, Section, SharedRoots,
     Sharing, Tx, Width,
@@ -161,12 +161,12 @@ pub type Thread<'c, R, M = InOrder32, E = AnyOutlet<'c>> = Replay<'c, R, M, E, M
 
 /// The runtime of one thread over a mirror: see [`Place::open_mirrored`].
 pub type MirroredThread<'c, R, S, M = InOrder32, E = AnyOutlet<'c>> =
-    Replay<'c, R, M, E, Mirrored<Member<'c, R, M>, S>>;
+    Replay<'c, R, Ram<M>, E, Mirrored<Member<'c, R, Ram<M>>, S>>;
 
 /// The runtime of one task over a mirror with an async medium: see [`Place::open_mirrored_async`].
 #[cfg(feature = "async")]
 pub type AsyncMirroredThread<'c, R, S, M = InOrder32, E = AnyOutlet<'c>> =
-    Replay<'c, R, M, E, AsyncMirrored<Member<'c, R, M>, S>>;
+    Replay<'c, R, Ram<M>, E, AsyncMirrored<Member<'c, R, Ram<M>>, S>>;
 
 /// A thread's place: its table, its context and its root. It becomes a [`Thread`] when it is
 /// opened.
@@ -910,49 +910,6 @@ where
         self.open_by(at, options, env, |member, _, _| member)
     }
 
-    /// Like [`Place::open_with`], for threads whose region lies in RAM and is kept on a medium: see
-    /// [`Replay::open_mirrored`](crate::Replay::open_mirrored). `saver` is shared by all threads:
-    /// tasks of one thread pass `&SharedSaver` ([`nvmem::at_rest::SharedSaver`]). Threads that
-    /// preempt each other pass a [`Save`] around a mutex of theirs.
-    ///
-    /// A save holds the region at one instant, with the commits of all threads. Open transactions
-    /// of other threads are saved with their journals, so the next open undoes them.
-    ///
-    /// **Errors**: those of [`Place::open`]; [`OpenError::Medium`].
-    pub fn open_mirrored<E: Outlet, S: Save>(
-        self,
-        saver: S,
-        options: Options<'_>,
-        env: E,
-    ) -> Result<MirroredThread<'c, R, S, M, E>, OpenError> {
-        let mut at = MaybeUninit::uninit();
-        self.open_by(&mut at, options, env, |member, before, len| {
-            Mirrored::new(member, saver, before, len)
-        })?;
-        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
-        // to `at`.
-        Ok(unsafe { at.assume_init() })
-    }
-
-    /// Like [`Place::open_mirrored`], for a medium with an async driver: see
-    /// [`Replay::open_mirrored_async`](crate::Replay::open_mirrored_async). **Errors**: those of
-    /// [`Place::open`].
-    #[cfg(feature = "async")]
-    pub fn open_mirrored_async<E: Outlet, S: AsyncSave>(
-        self,
-        saver: S,
-        options: Options<'_>,
-        env: E,
-    ) -> Result<AsyncMirroredThread<'c, R, S, M, E>, OpenError> {
-        let mut at = MaybeUninit::uninit();
-        self.open_by(&mut at, options, env, |member, before, len| {
-            AsyncMirrored::new(member, saver, before, len)
-        })?;
-        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
-        // to `at`.
-        Ok(unsafe { at.assume_init() })
-    }
-
     /// Drops the records of this place: its next run begins without them. Its root stays, and so do
     /// messages that wait to be sent. Objects that only the records own are reclaimed, in this boot
     /// or after the next open. Other threads may run meanwhile.
@@ -1087,6 +1044,54 @@ where
         }
         rt.untyped().check_live();
         Ok(rt)
+    }
+}
+
+impl<'c, R: Persist, M: Model> Place<'c, R, Ram<M>>
+where
+    M::Unit: Width,
+{
+    /// Like [`Place::open_with`], for threads whose region lies in RAM and is kept on a medium: see
+    /// [`Replay::open_mirrored`](crate::Replay::open_mirrored). `saver` is shared by all threads:
+    /// tasks of one thread pass `&SharedSaver` ([`nvmem::at_rest::SharedSaver`]). Threads that
+    /// preempt each other pass a [`Save`] around a mutex of theirs.
+    ///
+    /// A save holds the region at one instant, with the commits of all threads. Open transactions
+    /// of other threads are saved with their journals, so the next open undoes them.
+    ///
+    /// **Errors**: those of [`Place::open`]; [`OpenError::Medium`].
+    pub fn open_mirrored<E: Outlet, S: Save>(
+        self,
+        saver: S,
+        options: Options<'_>,
+        env: E,
+    ) -> Result<MirroredThread<'c, R, S, M, E>, OpenError> {
+        let mut at = MaybeUninit::uninit();
+        self.open_by(&mut at, options, env, |member, before, len| {
+            Mirrored::new(member, saver, before, len)
+        })?;
+        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
+    }
+
+    /// Like [`Place::open_mirrored`], for a medium with an async driver: see
+    /// [`Replay::open_mirrored_async`](crate::Replay::open_mirrored_async). **Errors**: those of
+    /// [`Place::open`].
+    #[cfg(feature = "async")]
+    pub fn open_mirrored_async<E: Outlet, S: AsyncSave>(
+        self,
+        saver: S,
+        options: Options<'_>,
+        env: E,
+    ) -> Result<AsyncMirroredThread<'c, R, S, M, E>, OpenError> {
+        let mut at = MaybeUninit::uninit();
+        self.open_by(&mut at, options, env, |member, before, len| {
+            AsyncMirrored::new(member, saver, before, len)
+        })?;
+        // SAFETY: invariant "Open in its place": `open_by` has written it, and nothing else refers
+        // to `at`.
+        Ok(unsafe { at.assume_init() })
     }
 }
 

@@ -25,7 +25,7 @@ pub use boot::{Booted, Memory, Refused, Runtime, Uptime};
 use embassy_sync::blocking_mutex::raw::NoopRawMutex;
 use embassy_sync::mutex::Mutex;
 use embassy_sync::watch::Watch;
-use nv_replay::nvmem::{InOrder32, Persist, Region};
+use nv_replay::nvmem::{Persist, Ram, Region};
 use nv_replay::pmem_tx::{self, Contexts, Shared, Sharing};
 use nv_replay::{Clock, Config, Error, Message, NotNow, OpenFailure};
 use nv_replay::{Outlet, PoolAccess, Port, Replay, Threads};
@@ -90,7 +90,7 @@ pub struct Radioed {
 /// The roots: one that is shared, and one of each task.
 pub type Roots = Sharing<(Board,), Contexts<(Sensed, Averaged, Radioed)>>;
 /// The node's region.
-pub type Node<'m> = Threads<'m, Roots>;
+pub type Node<'m> = Threads<'m, Roots, Ram>;
 /// Bytes of the region.
 pub const REGION: usize = 1664;
 
@@ -176,12 +176,12 @@ impl<S> Outlet for Drivers<'_, S> {
 }
 
 /// A task's runtime; `P` says where its region lies.
-pub type Task<'t, 'c, R, S, P> = Replay<'t, R, InOrder32, Drivers<'c, S>, P>;
+pub type Task<'t, 'c, R, S, P> = Replay<'t, R, Ram, Drivers<'c, S>, P>;
 
 /// Measures `readings` values, one in each period.
 ///
 /// **Errors**: the runtime's.
-pub async fn sensor<S: Station, P: PoolAccess<Sensed, InOrder32>>(
+pub async fn sensor<S: Station, P: PoolAccess<Sensed, Ram>>(
     rt: &mut Task<'_, '_, Sensed, S, P>,
     readings: u32,
 ) -> Result<(), Error> {
@@ -216,7 +216,7 @@ pub async fn sensor<S: Station, P: PoolAccess<Sensed, InOrder32>>(
 /// Makes a report of each of `windows` windows.
 ///
 /// **Errors**: the runtime's.
-pub async fn average<S: Station, P: PoolAccess<Averaged, InOrder32>>(
+pub async fn average<S: Station, P: PoolAccess<Averaged, Ram>>(
     rt: &mut Task<'_, '_, Averaged, S, P>,
     windows: u32,
 ) -> Result<(), Error> {
@@ -268,7 +268,7 @@ pub async fn average<S: Station, P: PoolAccess<Averaged, InOrder32>>(
 /// Sends `reports` reports.
 ///
 /// **Errors**: the runtime's.
-pub async fn radio<S: Station, P: PoolAccess<Radioed, InOrder32>>(
+pub async fn radio<S: Station, P: PoolAccess<Radioed, Ram>>(
     rt: &mut Task<'_, '_, Radioed, S, P>,
     reports: u32,
 ) -> Result<(), Error> {
@@ -295,7 +295,7 @@ pub async fn radio<S: Station, P: PoolAccess<Radioed, InOrder32>>(
 }
 
 /// Saves, and sends what waits. The radio takes every message.
-async fn send<S: Station, P: PoolAccess<Radioed, InOrder32>>(
+async fn send<S: Station, P: PoolAccess<Radioed, Ram>>(
     rt: &mut Task<'_, '_, Radioed, S, P>,
 ) -> Result<(), Error> {
     let sent = rt
@@ -316,7 +316,7 @@ async fn send<S: Station, P: PoolAccess<Radioed, InOrder32>>(
 /// Opens the node in its region, or formats it.
 ///
 /// **Errors**: those of [`Threads::open`].
-pub fn open<'m>(region: Region<'m, InOrder32>) -> Result<Node<'m>, OpenFailure<'m, InOrder32>> {
+pub fn open<'m>(region: Region<'m, Ram>) -> Result<Node<'m>, OpenFailure<'m, Ram>> {
     let table = Config {
         outbox_bytes: 64,
         ..Config::SMALL

@@ -85,7 +85,7 @@ struct Numbers<'p, W: Width> {
     last: Option<PBox<'p, u32, W>>,
 }
 
-type NumberPool<'m, M> = Pool<'m, Numbers<'static, <M as nvmem::Model>::Unit>, M>;
+type NumberPool<'m, M> = Pool<'m, Numbers<'static, <M as nvmem::Model>::Unit>, nvmem::Ram<M>>;
 
 /// Counts; each number is durable before the mailbox is told.
 fn run<M: Mapped, D: Medium>(scene: &Scene<'_, M>, medium: D, segments: u8) {

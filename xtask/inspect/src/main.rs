@@ -431,7 +431,7 @@ mod tests {
             let open =
                 nv_mirror::Mirror::open::<InOrder32>(&mut *medium, all, &config, &mut memory);
             let (mut mirror, region) = open.ok().unwrap();
-            let pool = pmem_tx::Pool::<u32>::open(region, |_| Ok(5));
+            let pool = pmem_tx::Pool::<u32, nvmem::Ram>::open(region, |_| Ok(5));
             let mut pool = pool.ok().unwrap();
             mirror.durable(&mut pool).ok().unwrap();
             for _ in 0..3 {

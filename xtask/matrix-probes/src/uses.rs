@@ -103,7 +103,7 @@ pub fn transactions_threads<M: Model<Unit: Width>>(region: Region<'_, Preempting
 pub fn transactions_mirror<D: Medium>(medium: D, area: Area, ram: &mut Ram) -> Done {
     let (mut mirror, region) =
         Mirror::open_or_format::<InOrder32>(medium, area, &Config::DEFAULT, ram).ok()?;
-    let mut pool = Pool::<u32>::open(region, |_| Ok(0)).ok()?;
+    let mut pool = Pool::<u32, nvmem::Ram>::open(region, |_| Ok(0)).ok()?;
     count(&mut pool)?;
     mirror.durable(&mut pool).ok()
 }
@@ -116,7 +116,7 @@ pub async fn transactions_mirror_async<D: AsyncMedium>(
     let opened =
         asynch::Mirror::open_or_format::<InOrder32>(medium, area, &Config::DEFAULT, ram).await;
     let (mut mirror, region) = opened.ok()?;
-    let mut pool = Pool::<u32>::open(region, |_| Ok(0)).ok()?;
+    let mut pool = Pool::<u32, nvmem::Ram>::open(region, |_| Ok(0)).ok()?;
     count(&mut pool)?;
     mirror.durable(&mut pool).await.ok()
 }
@@ -214,7 +214,8 @@ pub fn program_mirror_threads<D: Medium>(medium: D, area: Area, ram: &mut Ram) -
     type M = Preempting<InOrder32>;
     let (mirror, region) = Mirror::open_or_format::<M>(medium, area, &Config::DEFAULT, ram).ok()?;
     let mirror = Mutex::new(RefCell::new(mirror));
-    let mut threads = Threads::<Two, M>::open(region, TABLE, None, |_| Ok(((0,), (0, 0)))).ok()?;
+    let mut threads =
+        Threads::<Two, nvmem::Ram<M>>::open(region, TABLE, None, |_| Ok(((0,), (0, 0)))).ok()?;
     let ((first, second), _) = threads.share().ok()?;
     for_each(
         first

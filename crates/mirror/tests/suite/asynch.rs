@@ -8,7 +8,7 @@ use nv_mirror::{Config, Mirror, asynch};
 use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::device::{AsyncMedium, Contract, Medium};
 use nvmem::ram::{RamFram, RamMram, RamNor};
-use nvmem::{InOrder32, Region};
+use nvmem::{InOrder32, Ram, Region};
 
 const THREE: Config = Config {
     segments: 3,
@@ -18,7 +18,7 @@ const THREE: Config = Config {
 /// A medium whose operations each wait before they begin, after half of a write, and after their
 /// end: a future may be dropped although the medium has done all of it.
 #[derive(Clone)]
-struct Slow<D>(D);
+pub struct Slow<D>(pub D);
 
 async fn wait_once() {
     let mut waited = false;
@@ -78,16 +78,16 @@ fn polled<T>(future: impl Future<Output = T>, most: usize) -> Option<T> {
     None
 }
 
-fn done<T>(future: impl Future<Output = T>) -> T {
+pub fn done<T>(future: impl Future<Output = T>) -> T {
     polled(future, 100_000).expect("it ends")
 }
 
-fn set(region: &mut Region<'_, InOrder32>, word: usize, value: u32) {
+fn set(region: &mut Region<'_, Ram>, word: usize, value: u32) {
     // SAFETY: invariant "Inside the region": a word of the region, and no reference to it exists.
     unsafe { region.store(word * 4, value) }
 }
 
-fn get(region: &Region<'_, InOrder32>, word: usize) -> u32 {
+fn get(region: &Region<'_, Ram>, word: usize) -> u32 {
     // SAFETY: invariant "Inside the region": a word of the region, which is initialised.
     unsafe { region.load(word * 4) }
 }
@@ -182,7 +182,7 @@ fn found<D: Medium>(mut nv: D) -> u32 {
 }
 
 /// Words that are saved together.
-fn both(region: &mut Region<'_, InOrder32>, n: u32) {
+fn both(region: &mut Region<'_, Ram>, n: u32) {
     set(region, 0, n);
     set(region, 90, n);
 }
@@ -190,7 +190,7 @@ fn both(region: &mut Region<'_, InOrder32>, n: u32) {
 /// Saves once, and then until the next save finds no room if it says so. Returns how often.
 fn fill<D: AsyncMedium<Error: core::fmt::Debug>>(
     mirror: &mut asynch::Mirror<'_, &mut D>,
-    region: &mut Region<'_, InOrder32>,
+    region: &mut Region<'_, Ram>,
     full: bool,
 ) -> u32 {
     // Two runs of a word, the end and the check.
@@ -282,11 +282,7 @@ fn two_dropped_saves_are_a_cut() {
 }
 
 /// An owner that another task changes while a save waits.
-struct Changing<'m>(
-    *mut u8,
-    usize,
-    core::marker::PhantomData<Region<'m, InOrder32>>,
-);
+struct Changing<'m>(*mut u8, usize, core::marker::PhantomData<Region<'m, Ram>>);
 // SAFETY: nothing is under way in the region whenever a save looks at it: the test stores between
 // two polls.
 unsafe impl AtRest for Changing<'_> {

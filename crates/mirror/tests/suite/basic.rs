@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use nv_mirror::{Config, Durability, Mirror, MirrorError};
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::ram::{RamFram, RamMram, RamNor};
-use nvmem::{InOrder32, Region};
+use nvmem::{InOrder32, Ram, Region};
 use pmem_tx::Pool;
 
 type Nor = RamNor<3, 4096, 4>;
@@ -19,9 +19,9 @@ const TWO: Config = Config {
     ..Config::DEFAULT
 };
 
-type Values<'m> = Pool<'m, [u32; 16], InOrder32>;
+type Values<'m> = Pool<'m, [u32; 16], Ram>;
 
-fn open_pool(region: Region<'_, InOrder32>) -> Values<'_> {
+fn open_pool(region: Region<'_, Ram>) -> Values<'_> {
     Pool::open_with(region, &pmem_tx::Config::SMALL, |_| Ok([0; 16])).unwrap()
 }
 
@@ -79,43 +79,6 @@ fn a_pool_is_there_at_the_next_boot() {
     over_boots(RamNor::<6, 2048, 2>::new(), &THREE);
     over_boots(RamNor::<6, 2048, 256, 0x00>::new(), &THREE);
     over_boots(RamNor::<8, 2048, 8, 0xFF, false>::new(), &Config::DEFAULT);
-}
-
-/// Padding is saved as the bytes that memory holds there, also from a region that a pool has left.
-#[test]
-#[cfg_attr(miri, ignore = "the bytes of padding have no value under Miri")]
-fn a_pool_of_a_padded_type() {
-    #[derive(nvmem::Persist, Clone, Copy, PartialEq, Debug)]
-    #[repr(C)]
-    struct Padded {
-        a: u32,
-        b: u8,
-    }
-    let padded = |n: u32| Padded { a: n, b: n as u8 };
-    let small = pmem_tx::Config::SMALL;
-    let mut nv = RamFram::<4096>::filled(0);
-    for n in 0..20 {
-        let mut memory = MEMORY;
-        let (mut mirror, region) =
-            Mirror::open::<InOrder32>(&mut nv, 0..4096, &TWO, &mut memory).unwrap();
-        let pool =
-            Pool::<[Padded; 4], InOrder32>::open_with(region, &small, |_| Ok([padded(0); 4]));
-        let mut pool = pool.unwrap();
-        let found = pool.tx(|tx, v| Ok(*v.get(tx))).unwrap();
-        assert_eq!(found, [padded(n); 4]);
-        pool.tx_with(n + 1, |tx, v, n| {
-            *v.get_mut(tx)? = [padded(n); 4];
-            Ok(())
-        })
-        .map_err(|f| f.error)
-        .unwrap();
-        mirror.durable(&mut pool).unwrap();
-        let room = mirror.room();
-        mirror.durable(&mut pool).unwrap();
-        assert_eq!(mirror.room(), room, "nothing has changed");
-        // The journal counts here: no pool says that it is not needed.
-        mirror.durable(&mut pool.close()).unwrap();
-    }
 }
 
 #[test]
@@ -810,7 +773,7 @@ fn an_open_transaction_is_saved_with_its_journal() {
         ..pmem_tx::Config::SMALL
     };
     let mut nv = RamFram::<4096>::filled(0);
-    fn open<'m>(region: Region<'m, InOrder32>, small: &pmem_tx::Config) -> Values<'m> {
+    fn open<'m>(region: Region<'m, Ram>, small: &pmem_tx::Config) -> Values<'m> {
         Pool::open_with(region, small, |_| Ok([0; 16])).unwrap()
     }
     let mut memory = MEMORY;
@@ -819,8 +782,8 @@ fn an_open_transaction_is_saved_with_its_journal() {
     mirror.durable(&mut pool).unwrap();
     // Prepared by a caller that owns the commit word, and never committed: the token is given up.
     let region = pool.close();
-    let blank = |_: &pmem_tx::Tx<'_, InOrder32>| Ok([0; 16]);
-    let pool = Pool::<[u32; 16], InOrder32>::open_resolved(region, &small, |_| 0, blank);
+    let blank = |_: &pmem_tx::Tx<'_, Ram>| Ok([0; 16]);
+    let pool = Pool::<[u32; 16], Ram>::open_resolved(region, &small, |_| 0, blank);
     let mut pool = pool.unwrap();
     let mut context = pool.context();
     let prepared = context.prepare::<(), (), _>((), |tx, v, ()| {

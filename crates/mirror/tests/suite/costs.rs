@@ -3,9 +3,9 @@
 use crate::support::Counting;
 use core::mem::MaybeUninit;
 use nv_mirror::{Config, Durability, Mirror};
-use nvmem::InOrder32;
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
+use nvmem::{InOrder32, Ram};
 use pmem_tx::Pool;
 
 const STEPS: u32 = 1000;
@@ -34,8 +34,7 @@ fn cost<D: Medium>(medium: D, segments: u8, durability: Durability) -> Cost {
     let mut memory = [MaybeUninit::new(0); 2 * 64];
     let (mut mirror, region) = Mirror::open(&mut nv, all.clone(), &config, &mut memory).unwrap();
     let small = pmem_tx::Config::SMALL;
-    let mut pool =
-        Pool::<[u32; 16], InOrder32>::open_with(region, &small, |_| Ok([0; 16])).unwrap();
+    let mut pool = Pool::<[u32; 16], Ram>::open_with(region, &small, |_| Ok([0; 16])).unwrap();
     mirror.durable(&mut pool).unwrap();
     let before = (mirror.medium_mut().written, mirror.medium_mut().erases);
     for n in 0..STEPS {

@@ -5,7 +5,7 @@ use crate::support::MEMORY;
 use nv_mirror::{Config, Mirror, inspect};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
-use nvmem::{InOrder32, Region};
+use nvmem::{InOrder32, Ram, Region};
 
 const THREE: Config = Config {
     segments: 3,
@@ -22,7 +22,7 @@ fn lines(bytes: &[u8], blank: u8) -> String {
     bytes.chunks(16).enumerate().filter_map(line).collect()
 }
 
-fn set(region: &mut Region<'_, InOrder32>, word: usize, value: u32) {
+fn set(region: &mut Region<'_, Ram>, word: usize, value: u32) {
     // SAFETY: invariant "Inside the region": a word of the region, and no reference to it exists.
     unsafe { region.store(word * 4, value) }
 }

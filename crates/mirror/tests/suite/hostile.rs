@@ -4,7 +4,7 @@ use crate::support::MEMORY;
 use nv_mirror::{Config, Mirror, MirrorError};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamNor};
-use nvmem::{InOrder32, Region};
+use nvmem::{InOrder32, Ram, Region};
 use proptest::prelude::*;
 
 const THREE: Config = Config {
@@ -14,12 +14,12 @@ const THREE: Config = Config {
 type Fram = RamFram<{ 3 * 1024 }>;
 type Nor = RamNor<3, 1024, 4>;
 
-fn set(region: &mut Region<'_, InOrder32>, word: usize, value: u32) {
+fn set(region: &mut Region<'_, Ram>, word: usize, value: u32) {
     // SAFETY: invariant "Inside the region": a word of the region, and no reference to it exists.
     unsafe { region.store(word * 4, value) }
 }
 
-fn get(region: &Region<'_, InOrder32>, word: usize) -> u32 {
+fn get(region: &Region<'_, Ram>, word: usize) -> u32 {
     // SAFETY: invariant "Inside the region": a word of the region, which is initialised.
     unsafe { region.load(word * 4) }
 }

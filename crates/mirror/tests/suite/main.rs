@@ -7,6 +7,7 @@ mod crash;
 mod generated;
 mod golden;
 mod hostile;
+mod padding;
 #[path = "../../../powerfail/tests/support/runs.rs"]
 mod runs;
 mod support;

@@ -6,6 +6,7 @@ mod node;
 mod cuts;
 mod faults;
 mod joined;
+mod padding;
 #[cfg(feature = "async")]
 mod tasks;
 mod threads;

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use nv_mirror::{Config, Mirror, MirrorError};
 use nvmem::device::Medium;
-use nvmem::{InOrder32, Persist, Region};
+use nvmem::{Persist, Ram, Region};
 use pmem_tx::{PBox, Pool};
 use powerfail::World;
 
@@ -39,7 +39,7 @@ pub const WORDS: usize = 2 * 52;
 pub type Memory = [MaybeUninit<u64>; WORDS];
 pub const MEMORY: Memory = [MaybeUninit::new(0); WORDS];
 
-pub type Nodes<'m> = Pool<'m, Node<'static>, InOrder32>;
+pub type Nodes<'m> = Pool<'m, Node<'static>, Ram>;
 
 /// The number of the pool, whose content is checked.
 pub fn look(pool: &mut Nodes<'_>) -> u32 {
@@ -86,7 +86,7 @@ pub fn step(pool: &mut Nodes<'_>) {
 }
 
 /// The pool in this region. Its sequence numbers wrap after seven transactions.
-pub fn open_pool(region: Region<'_, InOrder32>) -> Nodes<'_> {
+pub fn open_pool(region: Region<'_, Ram>) -> Nodes<'_> {
     let small = pmem_tx::Config {
         seq_bits: 3,
         ..pmem_tx::Config::SMALL
@@ -127,7 +127,7 @@ pub fn run_or_format<D: Medium>(mut nv: D, world: &World<'_, Promise>, config: C
 
 fn count<D: Medium>(
     mut mirror: Mirror<'_, D>,
-    region: Region<'_, InOrder32>,
+    region: Region<'_, Ram>,
     world: &World<'_, Promise>,
     last: u32,
     every: u32,

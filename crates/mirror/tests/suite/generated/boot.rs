@@ -11,7 +11,7 @@ use core::task::{Context, Poll, Waker};
 use nv_mirror::{Config, Durability, Mirror, MirrorError, asynch};
 use nvmem::at_rest::AtRest;
 use nvmem::device::Medium;
-use nvmem::{InOrder32, Region};
+use nvmem::{InOrder32, Ram, Region};
 use powerfail::World;
 
 /// One boot of a program.
@@ -72,7 +72,7 @@ enum Open {
     Formatted(Fault),
 }
 
-type Opened<'m, 'a, D> = (Any<'m, 'a, D>, Region<'m, InOrder32>);
+type Opened<'m, 'a, D> = (Any<'m, 'a, D>, Region<'m, Ram>);
 
 impl Open {
     fn fault(self) -> Fault {
@@ -226,7 +226,7 @@ fn run<S: Kind, D: Medium>(
             judge.formatted();
         }
         let mut other = [MaybeUninit::new(0); 4];
-        let mut stranger = Region::<InOrder32>::new(&mut other);
+        let mut stranger = Region::<Ram>::new(&mut other);
         let refused = mirror.save(How::Durable, Fault::Never, &mut stranger);
         assert_eq!(refused, Some(Err(MirrorError::OtherRegion)));
         let mut store = S::At::open(region);

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use nvmem::at_rest::{AtRest, RestingRegion};
-use nvmem::{InOrder32, Persist, Region};
+use nvmem::{Persist, Ram, Region};
 use pmem_tx::{PBox, Pool};
 
 /// Words of the content.
@@ -41,7 +41,7 @@ pub trait Store<'m>: AtRest + Sized {
     /// `u64`s of the image.
     const WORDS: usize;
     const HAS_OBJECTS: bool;
-    fn open(region: Region<'m, InOrder32>) -> Self;
+    fn open(region: Region<'m, Ram>) -> Self;
     fn read(&mut self) -> State;
     /// Brings what differs.
     fn change(&mut self, from: &State, to: &State);
@@ -76,7 +76,7 @@ impl Kind for Pooled<'static> {
 }
 
 /// The region itself.
-pub struct Raw<'m>(Region<'m, InOrder32>);
+pub struct Raw<'m>(Region<'m, Ram>);
 
 // SAFETY: that of the region.
 unsafe impl AtRest for Raw<'_> {
@@ -88,7 +88,7 @@ unsafe impl AtRest for Raw<'_> {
 impl<'m> Store<'m> for Raw<'m> {
     const WORDS: usize = WORDS / 2;
     const HAS_OBJECTS: bool = false;
-    fn open(region: Region<'m, InOrder32>) -> Self {
+    fn open(region: Region<'m, Ram>) -> Self {
         Raw(region)
     }
     fn read(&mut self) -> State {
@@ -130,7 +130,7 @@ pub struct Root<'p> {
     c: Option<PBox<'p, u32>>,
 }
 
-pub struct Pooled<'m>(Pool<'m, Root<'static>, InOrder32>);
+pub struct Pooled<'m>(Pool<'m, Root<'static>, Ram>);
 
 // SAFETY: that of the pool.
 unsafe impl AtRest for Pooled<'_> {
@@ -148,8 +148,8 @@ const POOL: pmem_tx::Config = pmem_tx::Config {
 impl<'m> Store<'m> for Pooled<'m> {
     const WORDS: usize = MOST_WORDS;
     const HAS_OBJECTS: bool = true;
-    fn open(region: Region<'m, InOrder32>) -> Self {
-        let pool = Pool::<Root<'static>, InOrder32>::open_with(region, &POOL, |_| {
+    fn open(region: Region<'m, Ram>) -> Self {
+        let pool = Pool::<Root<'static>, Ram>::open_with(region, &POOL, |_| {
             Ok(Root {
                 words: [0; WORDS],
                 a: None,

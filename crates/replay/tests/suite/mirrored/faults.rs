@@ -7,7 +7,7 @@ use nv_mirror::{Config, Durability, Mirror, MirrorError};
 use nv_replay::nvmem::at_rest::SharedSaver;
 use nv_replay::nvmem::device::{Contract, Medium};
 use nv_replay::nvmem::ram::RamFram;
-use nv_replay::nvmem::{InOrder32, Region};
+use nv_replay::nvmem::{InOrder32, Ram, Region};
 use nv_replay::pmem_tx::{self, Contexts, Sharing};
 use nv_replay::{Error, NotNow, OpenError, Options, Threads};
 use powerfail::{Mapped, explore_with};
@@ -125,14 +125,14 @@ fn room_when_idle() {
 
 type Two = Sharing<(u32,), Contexts<(u32, [u32; 4])>>;
 
-fn threads<'m>(region: Region<'m, InOrder32>) -> Threads<'m, Two> {
+fn threads<'m>(region: Region<'m, Ram>) -> Threads<'m, Two, Ram> {
     let table = nv_replay::Config {
         bytes: 64,
         outbox_bytes: 16,
         seq_bits: 8,
     };
     let pool = Some(pmem_tx::Config::SMALL);
-    Threads::<Two>::open(region, table, pool, |_| Ok(((0,), (0, [0; 4]))))
+    Threads::<Two, Ram>::open(region, table, pool, |_| Ok(((0,), (0, [0; 4]))))
         .map_err(|refused| refused.error)
         .unwrap()
 }

@@ -8,7 +8,7 @@ use nv_mirror::{Config, Durability, Mirror};
 use nv_replay::nvmem::at_rest::{Beside, Save};
 use nv_replay::nvmem::device::Medium;
 use nv_replay::nvmem::ram::RamFram;
-use nv_replay::nvmem::{InOrder32, Region};
+use nv_replay::nvmem::{InOrder32, Ram, Region};
 use nv_replay::{Error, Message, MirroredReplay, NotNow, Options, Outlet, last_committed, pmem_tx};
 use nvlist::NodePool;
 use powerfail::{Mram16, Simulated, SpiFram, explore_with};
@@ -29,14 +29,9 @@ impl Outlet for Sink<'_, '_> {
 type Rt<'m, 'a, 'r, S> = MirroredReplay<'m, u32, S, InOrder32, Sink<'a, 'r>>;
 
 /// Opens lists and runtime, and appends numbers. Each is sent.
-fn program<S: Save>(
-    lists: Region<'_, InOrder32>,
-    table: Region<'_, InOrder32>,
-    saver: S,
-    world: &W<'_>,
-) {
+fn program<S: Save>(lists: Region<'_, Ram>, table: Region<'_, Ram>, saver: S, world: &W<'_>) {
     let (number, table) = last_committed(table).ok().unwrap();
-    let mut pool = NodePool::<u32, 2, InOrder32>::open_resolved(lists, 1, |_| number)
+    let mut pool = NodePool::<u32, 2, Ram>::open_resolved(lists, 1, |_| number)
         .map_err(|refused| refused.error)
         .expect("the lists are whole");
     let options = Options {
@@ -133,7 +128,7 @@ where
     let (base, len) = (lists.base(), lists.len());
     program(lists, table, mirror, world);
     // SAFETY: the region of the lists, whose owner is gone.
-    let mut lists = unsafe { Region::<InOrder32>::from_raw(base, base.add(len)) }.unwrap();
+    let mut lists = unsafe { Region::<Ram>::from_raw(base, base.add(len)) }.unwrap();
     beside.durable(&mut lists).unwrap();
 }
 
@@ -210,7 +205,7 @@ fn lists_alone() {
         let mut memory = [MaybeUninit::new(0); 2 * 32];
         let (mut mirror, region) =
             Mirror::open(&mut chip, 0..4096, &config(2, OUTPUT), &mut memory).unwrap();
-        let pool = NodePool::<u32, 1, InOrder32>::open(region);
+        let pool = NodePool::<u32, 1, Ram>::open(region);
         let mut pool = pool.map_err(|refused| refused.error).unwrap();
         let found = pool.with(|mut lists, [list]| {
             let found: Vec<u32> = lists.iter(list).copied().collect();

@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 use nv_mirror::{Config, Mirror};
 use nv_replay::nvmem::at_rest::{AtRest, Save};
 use nv_replay::nvmem::device::Medium;
-use nv_replay::nvmem::{InOrder32, Persist, Region};
+use nv_replay::nvmem::{InOrder32, Persist, Ram, Region};
 use nv_replay::{
     Error, Held, Message, MirroredReplay, NotNow, Options, Outlet, PBox, Port, pmem_tx,
 };
@@ -104,7 +104,7 @@ pub fn options<'m>(seq_bits: u8) -> Options<'m> {
 }
 
 pub fn open<'m, 'a, 'r, S: Save>(
-    region: Region<'m, InOrder32>,
+    region: Region<'m, Ram>,
     saver: S,
     world: &'a W<'r>,
     seq_bits: u8,
@@ -261,7 +261,7 @@ pub enum Program {
     Turns,
 }
 
-pub fn alive<S: Save>(region: Region<'_, InOrder32>, saver: S, world: &W<'_>, run: &Run) {
+pub fn alive<S: Save>(region: Region<'_, Ram>, saver: S, world: &W<'_>, run: &Run) {
     let mut rt = open(region, saver, world, run.seq_bits).expect("only a power cut stops it");
     let hours = run.hours;
     match run.program {

@@ -12,7 +12,7 @@ use embassy_sync::mutex::Mutex;
 use nv_mirror::{Config, Durability, asynch};
 use nv_replay::nvmem::at_rest;
 use nv_replay::nvmem::device::{AsyncMedium, Contract};
-use nv_replay::nvmem::{InOrder32, Persist, Region};
+use nv_replay::nvmem::{InOrder32, Persist, Ram, Region};
 use nv_replay::pmem_tx::{self, Contexts, Shared, Sharing};
 use nv_replay::{
     AsyncMirroredThread, Error, Message, NotNow, Options, Outlet, PBox, Port, Threads,
@@ -251,18 +251,18 @@ fn options<'m>() -> Options<'m> {
 /// Opens the tasks in this region, and polls them at most so often. Returns the region, and whether
 /// they have ended.
 fn tasks<'m, D: AsyncMedium>(
-    region: Region<'m, InOrder32>,
+    region: Region<'m, Ram>,
     saver: &Saver<'_, D>,
     world: &World<'_, Outside>,
     polls: u32,
-) -> (Region<'m, InOrder32>, bool) {
+) -> (Region<'m, Ram>, bool) {
     let table = nv_replay::Config {
         bytes: 64,
         outbox_bytes: 16,
         seq_bits: 5,
     };
     let pool = Some(pmem_tx::Config::SMALL);
-    let opened = Threads::<Roots>::open(region, table, pool, |_| {
+    let opened = Threads::<Roots, Ram>::open(region, table, pool, |_| {
         let board = Board {
             sum: 0,
             letter: None,

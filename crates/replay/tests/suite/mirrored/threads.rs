@@ -16,9 +16,9 @@ use super::media::{HalfPages, config};
 use core::cell::{Cell, RefCell, RefMut};
 use core::mem::MaybeUninit;
 use nv_mirror::{Config, Durability, Mirror};
-use nv_replay::nvmem::InOrder32;
 use nv_replay::nvmem::at_rest::{AtRest, Save};
 use nv_replay::nvmem::device::{Contract, Medium};
+use nv_replay::nvmem::{InOrder32, Ram};
 use nv_replay::pmem_tx::{self, Contexts, Preempted, Section, Shared, Sharing};
 use nv_replay::{Error, Message, MirroredThread, NotNow, Options, Outlet, Port, Threads};
 use powerfail::{Mram16, Simulated, SpiFram, World, explore_with, masked};
@@ -189,7 +189,7 @@ fn life<D: Medium>(nv: D, world: &World<'_, Air>, config: &Config) {
         journal_bytes: 32,
         seq_bits: 4,
     };
-    let opened = Threads::<Roots, M>::open(region, table, Some(pool), |_| Ok(((0,), (0, 0))));
+    let opened = Threads::<Roots, Ram<M>>::open(region, table, Some(pool), |_| Ok(((0,), (0, 0))));
     let mut threads = opened.unwrap_or_else(|r| panic!("open: {r}"));
     {
         let ((one, two), (key,)) = threads.share().unwrap();
