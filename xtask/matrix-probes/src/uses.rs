@@ -254,7 +254,7 @@ pub fn lists_threads<M: Model>(region: Region<'_, M>) -> Done {
 pub fn lists_mirror<D: Medium>(medium: D, area: Area, ram: &mut Ram) -> Done {
     let (mut mirror, region) =
         Mirror::open_or_format::<InOrder32>(medium, area, &Config::DEFAULT, ram).ok()?;
-    let mut pool = NodePool::<u32, 2>::open(region).ok()?;
+    let mut pool = NodePool::<u32, 2, nvmem::Ram>::open(region).ok()?;
     pool.with(|mut lists, [first, _]| lists.push_back(first, 1).ok().map(drop))?;
     mirror.durable(&mut pool).ok()
 }

@@ -49,6 +49,7 @@ const UNDER_MIRI: &[Suite] = &[
     ("pmem-tx", &["--test", "suite", "preempt::threads"]),
     ("pmem-tx", &["--test", "suite", "crash::elision"]),
     ("pmem-tx", &["--test", "suite", "basic::"]),
+    ("pmem-tx", &["--test", "suite", "rest::a_value"]),
     // The other models differ in the width of a unit and in fences.
     ("pmem-tx", &["--test", "suite", "misuse::in_order_32"]),
     (
@@ -68,6 +69,7 @@ const UNDER_MIRI: &[Suite] = &[
         ],
     ),
     ("nv-replay", &["--test", "suite", "basic::"]),
+    ("nv-replay", &["--test", "suite", "mirrored::padding::"]),
     (
         "vnv-heap",
         &["--test", "suite", "soundness::a_save_between"],
@@ -96,6 +98,7 @@ const UNDER_MIRI: &[Suite] = &[
             "basic::a_pool",
             "basic::another_owner",
             "basic::an_open",
+            "padding::",
         ],
     ),
     ("powerfail", &["--test", "suite", "mapped::two_"]),
