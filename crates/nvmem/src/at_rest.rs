@@ -39,8 +39,8 @@ pub struct RestingRegion {
 /// # Safety
 /// Until `f` returns, nothing else writes the region, and no `&mut` into it is used again before
 /// the owner is. `base` and `len` are those of the region. Each byte of it is initialised: that is
-/// what libraries promise of a region of the model [`Ram`], and of no other. An owner whose open finds other content
-/// if the bytes of `scratch` are zeros gives an empty range there.
+/// what libraries promise of a region of the model [`Ram`], and of no other. An owner whose open
+/// finds other content if the bytes of `scratch` are zeros gives an empty range there.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be saved as bytes",
     label = "does not implement `AtRest`",
@@ -159,9 +159,9 @@ impl<S> Beside<S> {
     ///
     /// # Safety
     /// The region that is saved and these bytes are one allocation, such as the parts of
-    /// [`Region::split_at`], which have the model [`Ram`]. While a save copies the region, nobody writes these bytes, and no
-    /// `&mut` into them is used again after it: so an owner of them does not lend such a
-    /// reference to a closure that calls the runtime.
+    /// [`Region::split_at`], and their model is [`Ram`]. While a save copies the region, nobody
+    /// writes these bytes, and no `&mut` into them is used again after it: so an owner of them does
+    /// not lend such a reference to a closure that calls the runtime.
     pub unsafe fn new(saver: S, before: usize, after: usize) -> Self {
         Beside {
             saver,

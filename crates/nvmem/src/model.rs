@@ -157,9 +157,9 @@ unsafe impl Model for Buffered32 {
 // whenever no `&mut` into it is in use. So a saver may read all of them. Libraries clear the
 // padding of a value when they write it, and lend a `&mut` only to types without padding
 // (`assert_lendable`). Only these regions, and owners of them, are `AtRest`.
-// Noticed by: tests/ui/region_not_saved.rs; the `compile_fail` tests of `PBox::get_mut` in `pmem-tx`
-// and of `Mirror` in `nv-mirror`; `padding::` of `nv-mirror` and `nv-replay` under Miri, and
-// `a_value_that_is_set` in tests/suite/rest.rs of `pmem-tx`; planted `set-leaves-padding` there.
+// Noticed by: tests/ui/region_not_saved.rs; the `compile_fail` tests of `PBox::get_mut` in
+// `pmem-tx` and of `Mirror` in `nv-mirror`; `padding::` of `nv-mirror` and `nv-replay` under Miri,
+// and `a_value_that_is_set` in tests/suite/rest.rs of `pmem-tx`; planted `set-leaves-padding`.
 
 /// A region in RAM whose bytes a saver, such as `nv-mirror`, copies to a medium. In everything else
 /// it is a region of the model `M`.

@@ -7,9 +7,10 @@ use crate::ptr::Width;
 use nvmem::at_rest::{AtRest, RestingRegion};
 use nvmem::{Model, Ram, planted};
 
-// SAFETY: invariants "Sole region" and "Saved bytes have values": a region of the model `Ram`; the pool owns its region, and contexts, transactions and loans
-// borrow the pool. Without an open transaction no journal entry is valid, as if all were zero, and
-// the marks of a walk are made anew by the next one.
+// SAFETY: invariants "Sole region" and "Saved bytes have values": the pool owns its region, whose
+// model is `Ram`, and contexts, transactions and loans borrow the pool. Without an open transaction
+// no journal entry is valid, as if all were zero, and the marks of a walk are made anew by the next
+// one.
 unsafe impl<R: Roots, M: Model> AtRest for Pool<'_, R, Ram<M>>
 where
     M::Unit: Width,
