@@ -71,6 +71,9 @@ pub struct Mirror<'m, D> {
     unsaved: u32,
 }
 
+/// A mirror and its region. (Rustdoc shows what it stands for.)
+type Opened<'m, D, M, E> = Result<(Mirror<'m, D>, Region<'m, Ram<M>>), MirrorError<E>>;
+
 impl<D> fmt::Debug for Mirror<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut s = f.debug_struct("Mirror");
@@ -103,7 +106,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         range: Range<u32>,
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
-    ) -> output!(Result<(Self, Region<'m, Ram<M>>), MirrorError<D::Error>>) {
+    ) -> output!(Opened<'m, D, M, D::Error>) {
         steps!({
             let (mut mirror, region) = Self::new(medium, range, config, memory)?;
             wait!(mirror.load())?;
@@ -127,7 +130,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         range: Range<u32>,
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
-    ) -> output!(Result<(Self, Region<'m, Ram<M>>), MirrorError<D::Error>>) {
+    ) -> output!(Opened<'m, D, M, D::Error>) {
         steps!({
             let (mut mirror, mut region) = Self::new(medium, range, config, memory)?;
             wait!(mirror.scan::<true>())?;
@@ -169,7 +172,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         range: Range<u32>,
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
-    ) -> output!(Result<(Self, Region<'m, Ram<M>>), MirrorError<D::Error>>) {
+    ) -> output!(Opened<'m, D, M, D::Error>) {
         steps!({
             let (mut mirror, region) = Self::new(medium, range.clone(), config, memory)?;
             match wait!(mirror.load()) {
@@ -203,7 +206,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
         range: Range<u32>,
         config: &Config,
         memory: &'m mut [MaybeUninit<u64>],
-    ) -> Result<(Self, Region<'m, Ram<M>>), MirrorError<D::Error>> {
+    ) -> Opened<'m, D, M, D::Error> {
         let align = const { D::CONTRACT.alignment() };
         let count = config.segments;
         let least = if Self::FLASH && !planted!("nv-mirror/two-segments") {
