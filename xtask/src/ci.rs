@@ -23,7 +23,7 @@ use crate::install::Need;
 use crate::project::{Project, nightly};
 use crate::run::{Outcome, Run, Step, Task};
 use crate::shard::Shard;
-use crate::{boards, consumers, demo, generated, lab, machine, msp430, qemu, sabotage};
+use crate::{boards, consumers, demo, generated, lab, machine, msp430, qemu, sabotage, stacks};
 use anyhow::{Result, bail};
 
 /// The checks that need nothing but the pinned toolchain and a C compiler: 20 minutes on 2 cores
@@ -192,6 +192,9 @@ const STEPS: &[Def] = &[
         |ctx, s| qemu::kills(&ctx.project, ctx.all, s, ctx.seed("system-qemu")),
         "whole systems in QEMU, killed at seeded instructions")
         .needs(&[Need::Nightly, Need::Qemu]),
+    step("stacks", When::Turn(2), |ctx, s| stacks::check(&ctx.project, s),
+        "overflows of threads' stacks, on each kind of guard")
+        .needs(QEMU),
     step("sizes", When::Turn(1), checks::sizes,
         "what each crate adds to a program, on each target")
         .needs(&[Need::Targets, Need::Nightly]),

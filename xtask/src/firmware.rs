@@ -170,6 +170,37 @@ pub fn build_tmp105(project: &Project, s: &Step) -> Result<Image> {
     })
 }
 
+/// Builds the program whose threads overflow their stacks, in the profile dev or release.
+///
+/// An MSP430 has no room for what the profile dev makes. There it keeps the checks of that profile,
+/// and is optimised for size.
+///
+/// **Errors**: as [`build`].
+pub fn build_stacks(project: &Project, target: &str, dev: bool, s: &Step) -> Result<PathBuf> {
+    let narrow = target == MSP430.target;
+    let profile = if dev { "dev" } else { "release" };
+    let mut c = project.with(if narrow { cargo_nightly() } else { cargo() });
+    c.args(["build", "--profile", profile, "--target", target])
+        .args(["-p", "relume-firmware-stacks"]);
+    if narrow {
+        if let Some(how) = missing(&MSP430) {
+            bail!("the {} images need:\n  {how}", MSP430.name);
+        }
+        for setting in ["opt-level=\"s\"", "lto=\"fat\"", "codegen-units=1"] {
+            c.args(["--config", &format!("profile.{profile}.{setting}")]);
+        }
+        for_msp430(&mut c)?;
+        // Without the names of the sources' files it fits.
+        c.args([
+            "--config",
+            "target.msp430-none-elf.rustflags=[\"-Zlocation-detail=none\"]",
+        ]);
+    }
+    s.run(c)?;
+    let dir = if dev { "debug" } else { "release" };
+    Ok(project.target.join(target).join(dir).join("stacks"))
+}
+
 /// Builds the programs of a package of the workspace for the MSP430, with this `opt-level`. The
 /// folder that they are in, and what was wrong if some of them could not be built; the others are
 /// there.

@@ -35,6 +35,7 @@ pub mod run;
 pub mod sabotage;
 pub mod shard;
 pub mod sizes;
+pub mod stacks;
 pub mod stats;
 mod test_program;
 

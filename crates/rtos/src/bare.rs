@@ -13,16 +13,16 @@
 
 #[cfg(target_arch = "arm")]
 use crate::cortex_m as core_of;
+use crate::guard::{self, Wanted};
 #[cfg(target_arch = "msp430")]
 use crate::msp430 as core_of;
 use crate::port::{Port, Runs, Spawn};
 #[cfg(target_arch = "riscv32")]
 use crate::riscv as core_of;
-use crate::{Idle, THREADS_MAX};
+use crate::{Idle, StackOverflow, THREADS_MAX};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core_of::Masked;
-use nv_replay::nvmem::mapped;
 use nv_replay::pmem_tx::Section;
 
 // INVARIANT "One core": what the port's statics hold changes in its section, by one word, or before
@@ -58,17 +58,23 @@ impl<T: Copy> Shared<T> {
 /// The slot of the thread that runs, and the slot of the one that runs after the switch.
 #[repr(C)]
 pub(crate) struct Switch {
-    runs: Shared<usize>,
+    pub(crate) runs: Shared<usize>,
     next: Shared<usize>,
     /// Where the stack pointer of `main` is kept while it does not run, and those of all threads;
     /// 0 where there is no thread.
-    slots: [Shared<usize>; 1 + THREADS_MAX],
+    pub(crate) slots: [Shared<usize>; SLOTS],
+    /// For each of them, `SLOTS` words behind its slot: the value of PSPLIM, or where the words are
+    /// that guard its stack. 0: there is nothing that the port looks at.
+    pub(crate) limits: [Shared<usize>; SLOTS],
 }
-const MAIN: usize = 0;
+/// One for `main`, and one for each thread.
+pub(crate) const SLOTS: usize = 1 + THREADS_MAX;
+pub(crate) const MAIN: usize = 0;
 pub(crate) static SWITCH: Switch = Switch {
     runs: Shared::new(0),
     next: Shared::new(0),
-    slots: [const { Shared::new(0) }; 1 + THREADS_MAX],
+    slots: [const { Shared::new(0) }; SLOTS],
+    limits: [const { Shared::new(0) }; SLOTS],
 };
 
 /// Ticks since the boot, and the time of the kernel's next tick call.
@@ -104,6 +110,7 @@ unsafe impl Port for Core {
         let slot = &SWITCH.slots[to.map_or(MAIN, |t| 1 + t % THREADS_MAX)];
         // A thread that was not made has no registers to switch to, so it never runs.
         if slot.get() != 0 {
+            guard::check();
             SWITCH.next.set(slot.address());
             core_of::pend();
         }
@@ -113,6 +120,13 @@ unsafe impl Port for Core {
     }
     fn energy(&self) -> Option<u32> {
         Masked::with(|| ENERGY.get()).and_then(|of_the_board| of_the_board())
+    }
+    #[inline(always)]
+    fn check_stack(&self) {
+        guard::check()
+    }
+    fn unused_stack(&self, thread: usize) -> Option<usize> {
+        guard::unused(thread)
     }
 }
 
@@ -151,14 +165,14 @@ unsafe fn tell<K: Runs>(kernel: *const ()) {
     kernel.slice(&Core);
 }
 
-/// What a stack and its length are aligned to. On an MSP430 the stack of the machine has no more
-/// than that.
+/// What a body is aligned to. On an MSP430 the stack of the machine has no more than that.
 const ALIGN: usize = if cfg!(target_arch = "msp430") { 2 } else { 16 };
 
-/// A thread's stack of `N` bytes, a multiple of 16; on an MSP430, of 2. Beside what its body needs
-/// it holds the body itself, the registers of a switch, and what an interrupt takes of it.
+/// A thread's stack of `N` bytes, or of the next multiple of 256; on an MSP430, of 2. Beside what
+/// its body needs it holds the body itself, the registers of a switch, what an interrupt takes of
+/// it, and at its low end a guard: see [`Bare::guard`].
 #[cfg_attr(target_arch = "msp430", repr(align(2)))]
-#[cfg_attr(not(target_arch = "msp430"), repr(align(16)))]
+#[cfg_attr(not(target_arch = "msp430"), repr(align(256)))]
 pub struct Stack<const N: usize>(MaybeUninit<[u8; N]>);
 
 impl<const N: usize> Stack<N> {
@@ -168,18 +182,8 @@ impl<const N: usize> Stack<N> {
     pub const NEW: Self = Stack(MaybeUninit::new([0; N]));
 
     /// A stack that is not used yet, and holds anything: for boots that must be short.
-    /// [`unused`](Self::unused) means nothing for it.
+    /// [`Kernel::unused_stack`](crate::Kernel::unused_stack) means nothing for it.
     pub const UNINIT: Self = Stack(MaybeUninit::uninit());
-
-    /// The bytes that nothing has used, if it was [`NEW`](Self::NEW) before the run: those at its
-    /// low end that are still 0. Ask when [`Bare::run`] has returned. It does not know what a
-    /// thread needs in other circumstances, such as an interrupt at its deepest point.
-    pub fn unused(&self) -> usize {
-        // Makes the compiler assume that something was written there.
-        mapped::end_loans(self.0.as_ptr().cast_mut().cast());
-        // SAFETY: invariant "One core": any bytes are bytes, and no thread runs.
-        crate::stack::untouched(unsafe { self.0.assume_init_ref() })
-    }
 }
 
 /// A core with a stack for each of `T` threads.
@@ -187,6 +191,7 @@ pub struct Bare<'s, const T: usize, const N: usize> {
     stacks: &'s mut [Stack<N>; T],
     slots: [usize; T],
     energy: Option<fn() -> Option<u32>>,
+    pub(crate) guard: Wanted,
 }
 
 impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
@@ -196,6 +201,11 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
             stacks,
             slots: [0; T],
             energy: None,
+            guard: Wanted {
+                bytes: guard::BYTES,
+                by_core: core_of::BY_CORE,
+                on_overflow: None,
+            },
         }
     }
 
@@ -204,6 +214,28 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
     /// result.
     pub fn energy(mut self, read: fn() -> Option<u32>) -> Self {
         self.energy = Some(read);
+        self
+    }
+
+    /// Guards `BYTES` at the low end of each stack, in place of 256: a power of two, from 32 on. A
+    /// function with a larger frame may jump over the guard, so that nothing notices it. For a
+    /// larger number, align the stacks to it; otherwise a part of each is lost, of less than
+    /// `BYTES`. Where words are the guard, and with PSPLIM, the number means nothing.
+    pub fn guard<const BYTES: usize>(mut self) -> Self {
+        const { assert!(BYTES.is_power_of_two() && BYTES >= 32) }
+        const { assert!(N >= 2 * BYTES + ROOM, "a stack is too small for this guard") }
+        self.guard.bytes = BYTES;
+        self
+    }
+
+    /// Names the function that is called for an overflow that a check has found, where words are
+    /// the guard. It runs on the stack of `main`, with interrupts masked. It may store to memory
+    /// that the next boot looks at, and resets the machine. If there is none, the overflow is a
+    /// panic that names the thread.
+    ///
+    /// Where the core is the guard, an overflow is a fault: its handler asks `overflow`.
+    pub fn on_overflow(mut self, stop: fn(StackOverflow) -> !) -> Self {
+        self.guard.on_overflow = Some(stop);
         self
     }
 
@@ -254,6 +286,7 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
             core_of::stop(period);
             RUNNING.set(None);
             SWITCH.slots.iter().for_each(|s| s.set(0));
+            guard::end();
         });
         true
     }
@@ -269,6 +302,8 @@ impl<'s, const T: usize, const N: usize> Bare<'s, T, N> {
             .zip(&self.slots)
             .for_each(|(s, at)| s.set(*at));
         ENERGY.set(self.energy);
+        let lows = self.stacks.iter().map(|s| &raw const *s as usize);
+        guard::begin(self.guard, lows, size_of::<Stack<N>>());
         // The first switch stores where the registers of `main` are.
         main.set(core_of::main_registers());
         SWITCH.runs.set(main.address());
@@ -290,27 +325,28 @@ impl<'s, const T: usize, const N: usize> Spawn<'s> for Bare<'s, T, N> {
     }
 }
 
+/// What a switch and an interrupt take of a stack, and the registers of the first switch.
+const ROOM: usize = size_of::<usize>() * (2 * core_of::FRAME + 44);
+
 /// Moves a body to the top of its stack, and makes the frame that the first switch to it takes.
 /// Returns where the frame begins. The other registers hold anything then.
 fn frame<F: FnOnce(&dyn Port), const N: usize>(stack: &mut Stack<N>, body: F) -> usize {
     const {
         assert!(
-            N.is_multiple_of(ALIGN),
-            "a stack's length is a multiple of its alignment"
-        );
-        assert!(
             align_of::<F>() <= ALIGN,
             "a body is aligned as its stack is"
         );
-        // What is there, once more for a switch, and what an interrupt takes.
-        let frames = size_of::<usize>() * (2 * core_of::FRAME + 44);
-        assert!(N >= size_of::<F>() + ALIGN + frames, "a stack is too small");
+        assert!(
+            N >= guard::BYTES + size_of::<F>() + ALIGN + ROOM,
+            "a stack is too small"
+        );
     }
     let length = size_of::<F>().next_multiple_of(ALIGN);
     // SAFETY: invariant "One core": the length was checked, and the stack is lent to the port for
     // as long as the body lives.
     unsafe {
-        let at = stack.0.as_mut_ptr().cast::<u8>().add(N - length);
+        let at = (&raw mut *stack).cast::<u8>();
+        let at = at.add(size_of::<Stack<N>>() - length);
         at.cast::<F>().write(body);
         registers(at, begin::<F> as *const () as usize)
     }

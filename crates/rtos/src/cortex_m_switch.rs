@@ -1,5 +1,7 @@
 //! The switch of Cortex-M, all of the port's assembly that is more than one instruction.
 
+#[cfg(psplim)]
+use crate::bare::SLOTS;
 use crate::bare::SWITCH;
 use core::arch::naked_asm;
 
@@ -25,6 +27,10 @@ pub unsafe extern "C" fn pendsv() {
         "str r0, [r2]",
         "ldr r2, [r1, #4]", // next
         "str r2, [r1]",
+        #[cfg(psplim)]
+        "ldr r3, [r2, #{limits}]",
+        #[cfg(psplim)]
+        "msr psplim, r3",
         "ldr r0, [r2]",
         "ldmia r0!, {{r4-r11, lr}}",
         "tst lr, #0x10",
@@ -35,6 +41,8 @@ pub unsafe extern "C" fn pendsv() {
         ".balign 4",
         "3: .word {switch}",
         switch = sym SWITCH,
+        #[cfg(psplim)]
+        limits = const SLOTS * size_of::<usize>(),
     );
     // ARMv6-M, and cores without a FPU: the same frame, with the instructions that all have.
     #[cfg(not(target_abi = "eabihf"))]
@@ -50,6 +58,10 @@ pub unsafe extern "C" fn pendsv() {
         "stmia r0!, {{r4-r7}}", "str r3, [r0]",
         "ldr r2, [r1, #4]", // next
         "str r2, [r1]",
+        #[cfg(psplim)]
+        "ldr r3, [r2, #{limits}]",
+        #[cfg(psplim)]
+        "msr psplim, r3",
         "ldr r1, [r2]",
         "mov r0, r1",
         "adds r0, #16",
@@ -62,5 +74,7 @@ pub unsafe extern "C" fn pendsv() {
         ".balign 4",
         "3: .word {switch}",
         switch = sym SWITCH,
+        #[cfg(psplim)]
+        limits = const SLOTS * size_of::<usize>(),
     );
 }

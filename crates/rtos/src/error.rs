@@ -53,6 +53,22 @@ impl core::fmt::Display for OpenError {
 }
 impl core::error::Error for OpenError {}
 
+/// A thread has overflowed its stack. What it has committed counts; the machine has stopped before
+/// it committed more. The next boot goes on there; it needs a larger stack for this thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct StackOverflow {
+    /// The thread's number, in the order of `system!`.
+    pub thread: usize,
+}
+
+impl core::fmt::Display for StackOverflow {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "thread {} has overflowed its stack", self.thread)
+    }
+}
+impl core::error::Error for StackOverflow {}
+
 /// The codes with which a kernel call ends a step: [`Error::Aborted`](crate::Error::Aborted). A
 /// program's own codes are below `0xff00`.
 pub mod code {

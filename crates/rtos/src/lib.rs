@@ -24,6 +24,13 @@ pub mod cortex_m;
 mod cortex_m_switch;
 mod energy;
 mod error;
+#[cfg(any(
+    all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
+    all(feature = "riscv", target_arch = "riscv32", target_os = "none"),
+    all(feature = "msp430", target_arch = "msp430")
+))]
+#[allow(unsafe_code)]
+mod guard;
 #[cfg(feature = "host")]
 #[allow(unsafe_code)]
 pub mod host;
@@ -58,13 +65,6 @@ mod schedule;
 mod section;
 mod shared;
 mod spawn;
-#[cfg(any(
-    test,
-    all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
-    all(feature = "riscv", target_arch = "riscv32", target_os = "none"),
-    all(feature = "msp430", target_arch = "msp430")
-))]
-mod stack;
 mod system;
 mod tags;
 mod thread;
@@ -73,7 +73,7 @@ mod turns;
 mod wakes;
 
 pub use energy::{Idle, energy};
-pub use error::{OpenError, code};
+pub use error::{OpenError, StackOverflow, code};
 pub use joined::{Joiner, With};
 pub use kernel::{Isr, Kernel, Sys};
 pub use locks::Locks;

@@ -138,3 +138,32 @@ pub(crate) fn stop(period: Option<u32>) {
         store(TA0CCTL0, 0);
     }
 }
+
+/// The core has nothing to guard stacks with.
+pub(crate) const BY_CORE: bool = false;
+
+/// Where a stack's guard begins.
+pub(crate) fn limit(low: usize, _: usize) -> usize {
+    low
+}
+
+/// Whether the core guards these addresses.
+pub(crate) fn guard(_: impl Iterator<Item = usize>, _: usize) -> bool {
+    false
+}
+
+/// It guards none.
+pub(crate) fn unguard() {}
+
+/// Goes on at `stop`, with interrupts masked, on the stack of `main` below what is kept there.
+pub(crate) fn on_the_stack_of_main(main: usize, stop: extern "C" fn() -> !) -> ! {
+    // SAFETY: invariant "One core": below the registers of `main`, which never goes on.
+    unsafe {
+        asm!(
+            "dint", "nop", "mov {main}, r1", "br {stop}",
+            main = in(reg) main,
+            stop = in(reg) stop,
+            options(noreturn),
+        )
+    }
+}

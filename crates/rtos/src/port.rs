@@ -37,6 +37,17 @@ pub unsafe trait Port {
         None
     }
 
+    /// Stops the machine if the thread that runs has overflowed its stack. The kernel calls it
+    /// before a step commits. A port whose machine notices an overflow itself does nothing here.
+    fn check_stack(&self) {}
+
+    /// The bytes that a thread has never used of its stack, if the port knows them: see
+    /// [`Kernel::unused_stack`](crate::Kernel::unused_stack).
+    fn unused_stack(&self, thread: usize) -> Option<usize> {
+        let _ = thread;
+        None
+    }
+
     /// What the scheduler decides, for a test kit.
     #[cfg(feature = "instrument")]
     fn observe(&self, event: Event) {

@@ -13,6 +13,12 @@
 //! before. For interrupt 7, the timer's, they have a handler that keeps the registers and calls
 //! [`timer`].
 //!
+//! # Guards
+//!
+//! Four words at the low end of each stack are its guard: see [`Hart::on_overflow`]. With
+//! [`Hart::lock_guards`] the PMP guards stacks that are statics, and an overflow is a fault at the
+//! first load or store. Then the vectors begin with [`exception`], which names the thread.
+//!
 //! ```ignore
 //! let mut stacks = [const { Stack::<2048>::NEW }; 2];
 //! let mut port = Hart::new(&mut stacks);
@@ -21,12 +27,12 @@
 //! ```
 
 use crate::bare::{Shared, store};
-use crate::riscv_switch;
+use crate::{StackOverflow, guard, riscv_switch};
 use core::arch::asm;
 use nv_replay::pmem_tx::Section;
 
 pub use crate::bare::{Bare as Hart, Stack, port, tick};
-pub use riscv_switch::software;
+pub use riscv_switch::{Exceptions, exception, software};
 
 /// The critical section of a core: interrupts are masked.
 ///
@@ -154,4 +160,116 @@ fn next_tick() {
 pub extern "C" fn timer() {
     next_tick();
     tick();
+}
+
+/// An entry of the PMP stays locked until the next reset, so a program asks for it.
+pub(crate) const BY_CORE: bool = false;
+
+impl<const T: usize, const N: usize> Hart<'static, T, N> {
+    /// The PMP guards the stacks: its entries 0 to `T - 1`, each for a range in which machine mode
+    /// may load and store nothing. They are locked until the next reset. So the stacks are statics,
+    /// and nothing else uses them after [`run`](Hart::run) has returned. If one of these entries is
+    /// in use, words are the guard, as without this call.
+    ///
+    /// The vectors have [`exception`] for exceptions. A core without a PMP traps here.
+    pub fn lock_guards(mut self) -> Self {
+        self.guard.by_core = true;
+        self
+    }
+}
+
+/// Calls `$f` with the two registers of the PMP's entry `$n`, if it is one of these.
+macro_rules! entries {
+    ($n:expr, $f:ident: $($i:literal $address:literal $config:literal),*) => {
+        match $n {
+            $($i => $f!($address, $config, $i % 4 * 8),)*
+            _ => false,
+        }
+    };
+}
+
+/// In an entry's configuration: no access, from an address that is a multiple of the length;
+/// locked.
+const NO_ACCESS: u32 = 1 << 7 | 3 << 3;
+
+/// Sets an entry of the PMP, if it is free or set to the same already. Whether it is set.
+fn set_entry(entry: usize, address: u32) -> bool {
+    macro_rules! set {
+        ($address:literal, $config:literal, $shift:expr) => {{
+            let (config, found): (u32, u32);
+            // SAFETY: invariant "One core": reads registers of the PMP.
+            unsafe {
+                asm!(
+                    concat!("csrr {0}, ", $config), concat!("csrr {1}, ", $address),
+                    out(reg) config, out(reg) found, options(nostack)
+                )
+            };
+            let config = config >> $shift & 0xFF;
+            // SAFETY: invariant "One core": the range is a guard, which nothing uses until the next
+            // reset: `lock_guards`.
+            config == 0 && unsafe {
+                asm!(
+                    concat!("csrw ", $address, ", {0}"), concat!("csrs ", $config, ", {1}"),
+                    in(reg) address, in(reg) NO_ACCESS << $shift, options(nostack)
+                );
+                true
+            } || config == NO_ACCESS && found == address
+        }};
+    }
+    entries!(entry, set:
+        0 "pmpaddr0" "pmpcfg0", 1 "pmpaddr1" "pmpcfg0", 2 "pmpaddr2" "pmpcfg0", 3 "pmpaddr3" "pmpcfg0",
+        4 "pmpaddr4" "pmpcfg1", 5 "pmpaddr5" "pmpcfg1", 6 "pmpaddr6" "pmpcfg1", 7 "pmpaddr7" "pmpcfg1")
+}
+
+/// Where a stack's guard begins.
+pub(crate) fn limit(low: usize, bytes: usize) -> usize {
+    low.next_multiple_of(bytes)
+}
+
+/// Lets the PMP guard so many bytes at each of these addresses. Whether it can.
+pub(crate) fn guard(limits: impl Iterator<Item = usize>, bytes: usize) -> bool {
+    let ones = bytes / 8 - 1;
+    let mut all = true;
+    for (entry, at) in limits.enumerate() {
+        all &= set_entry(entry, (at >> 2 | ones) as u32);
+    }
+    all
+}
+
+/// They stay locked.
+pub(crate) fn unguard() {}
+
+/// Goes on at `stop`, with interrupts masked, on the stack of `main` below what is kept there.
+pub(crate) fn on_the_stack_of_main(main: usize, stop: extern "C" fn() -> !) -> ! {
+    // SAFETY: invariant "One core": below the registers of `main`, which never goes on.
+    unsafe {
+        asm!(
+            "csrci mstatus, 8", "mv sp, {main}", "jr {stop}",
+            main = in(reg) main,
+            stop = in(reg) stop,
+            options(noreturn),
+        )
+    }
+}
+
+/// In mcause: an instruction, a load or a store where there is no access.
+const FAULTS: [usize; 3] = [1, 5, 7];
+
+/// For a handler of exceptions that does not use the stack of the thread: the overflow of a
+/// thread's stack that is the cause of the exception. `None`: it has another cause, or words are
+/// the guard. [`exception`] asks it.
+///
+/// **Power loss**: nothing is stored.
+pub fn overflow() -> Option<StackOverflow> {
+    let (cause, address): (usize, usize);
+    // SAFETY: invariant "One core": reads mcause and mtval.
+    unsafe { asm!("csrr {0}, mcause", "csrr {1}, mtval", out(reg) cause, out(reg) address) };
+    guard::at(address).filter(|_| FAULTS.contains(&cause))
+}
+
+/// What [`exception`] calls: does not return from an overflow.
+pub(crate) extern "C" fn excepted() {
+    if let Some(overflow) = overflow() {
+        guard::stopped(overflow)
+    }
 }

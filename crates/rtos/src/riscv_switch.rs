@@ -1,6 +1,7 @@
 //! The switch of RISC-V, all of the port's assembly that is more than one instruction.
 
-use crate::bare::SWITCH;
+use crate::bare::{SWITCH, Shared};
+use crate::riscv::excepted;
 use core::arch::naked_asm;
 
 /// The handler of the software interrupt: the registers of the thread that runs go to its stack,
@@ -45,5 +46,60 @@ pub unsafe extern "C" fn software() {
         "addi sp, sp, 128",
         "mret",
         switch = sym SWITCH,
+    );
+}
+
+/// A register, while [`exception`] looks whose stack it may use.
+static KEPT: Shared<usize> = Shared::new(0);
+
+/// Where exceptions go on that are no overflow.
+pub trait Exceptions {
+    /// The program's handler of exceptions. It finds all registers as they were, but for mscratch.
+    ///
+    /// # Safety
+    /// Only [`exception`] goes on here.
+    unsafe extern "C" fn other();
+}
+
+/// The handler of exceptions, for the first entry of the vectors: a jump to it, without anything
+/// before. An overflow of a thread's stack ends the run, as
+/// [`Hart::on_overflow`](crate::riscv::Hart::on_overflow) says; other exceptions go on at `E`. It
+/// works on the stack of `main`, and changes mscratch.
+///
+/// # Safety
+/// Only the core goes on here, by its vectors. The program keeps nothing in mscratch.
+#[unsafe(naked)]
+#[rustfmt::skip]
+pub unsafe extern "C" fn exception<E: Exceptions>() {
+    naked_asm!(
+        "csrw mscratch, t0",
+        "la t0, {kept}", "sw t1, 0(t0)",
+        "la t1, {switch}",
+        "lw t0, 0(t1)", // runs; 0 before the first system
+        "addi t1, t1, 8", // the slot of main
+        "beqz t0, 1f",
+        "beq t0, t1, 1f",
+        "lw t0, 0(t1)", // its stack pointer
+        "la t1, {kept}", "lw t1, 0(t1)",
+        "addi t0, t0, -64",
+        "sw sp, 0(t0)", "sw ra, 4(t0)", "sw t1, 8(t0)", "sw t2, 12(t0)",
+        "sw t3, 16(t0)", "sw t4, 20(t0)", "sw t5, 24(t0)", "sw t6, 28(t0)",
+        "sw a0, 32(t0)", "sw a1, 36(t0)", "sw a2, 40(t0)", "sw a3, 44(t0)",
+        "sw a4, 48(t0)", "sw a5, 52(t0)", "sw a6, 56(t0)", "sw a7, 60(t0)",
+        "mv sp, t0",
+        "call {excepted}",
+        "lw ra, 4(sp)", "lw t1, 8(sp)", "lw t2, 12(sp)",
+        "lw t3, 16(sp)", "lw t4, 20(sp)", "lw t5, 24(sp)", "lw t6, 28(sp)",
+        "lw a0, 32(sp)", "lw a1, 36(sp)", "lw a2, 40(sp)", "lw a3, 44(sp)",
+        "lw a4, 48(sp)", "lw a5, 52(sp)", "lw a6, 56(sp)", "lw a7, 60(sp)",
+        "lw sp, 0(sp)",
+        "j 2f",
+        "1: la t0, {kept}", "lw t1, 0(t0)",
+        "2: csrr t0, mscratch",
+        "j {other}",
+        switch = sym SWITCH,
+        kept = sym KEPT,
+        excepted = sym excepted,
+        other = sym E::other,
     );
 }

@@ -234,6 +234,15 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         self.rt.owner()
     }
 
+    /// The bytes that this thread has never used of its stack, in this boot:
+    /// [`Kernel::unused_stack`].
+    ///
+    /// **Power loss**: nothing is stored. **Cost**: a load for each of these bytes.
+    pub fn unused_stack(&mut self) -> Option<usize> {
+        let sys = self.sys();
+        sys.port.unused_stack(sys.me())
+    }
+
     /// The time, in ticks of all power-on periods: the clock goes on where it was stored last.
     /// Recorded: each boot gets the same.
     ///

@@ -47,6 +47,9 @@ struct Args {
     /// With --only heap: the first seed of the random workloads [default: 1]
     #[arg(long, value_name = "N", requires = "only")]
     seed: Option<u64>,
+    /// With --only generated: only the programs of this crate
+    #[arg(long, value_name = "NAME", requires = "only", value_parser = crates())]
+    package: Option<String>,
     /// Measure nothing: add up the figures of all shards, from these files
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["only", "check", "from", "shard"])]
     merge: Vec<PathBuf>,
@@ -78,6 +81,8 @@ pub struct Options {
     shard: Option<Shard>,
     /// The first seed of random workloads.
     seed: Option<u64>,
+    /// The one crate whose generated programs run.
+    package: Option<&'static str>,
 }
 
 /// What an evaluation found.
@@ -206,6 +211,12 @@ fn names() -> clap::builder::PossibleValuesParser {
     ALL.iter().map(|e| e.name).collect::<Vec<_>>().into()
 }
 
+/// The crates that generate programs.
+fn crates() -> clap::builder::PossibleValuesParser {
+    let all = xtask::generated::ALL.iter();
+    all.map(|g| g.package).collect::<Vec<_>>().into()
+}
+
 fn main() -> ExitCode {
     match run(Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -255,6 +266,10 @@ fn run(a: Args) -> Result<()> {
     let options = Options {
         shard: a.shard,
         seed: a.seed,
+        package: a.package.as_deref().and_then(|name| {
+            let all = xtask::generated::ALL.iter();
+            all.map(|g| g.package).find(|package| *package == name)
+        }),
     };
     let mut figures = Figures::new();
     let mut wrong = None;

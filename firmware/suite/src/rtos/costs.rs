@@ -114,6 +114,11 @@ fn goes_on(th: &mut Thread<Plan, u32>) -> Result<(), Error> {
         th.yield_now();
         Here::anywhere().end_section();
     }
+    let unused = th.unused_stack();
+    check!(
+        Here::anywhere(),
+        unused.is_some_and(|bytes| (1..2048).contains(&bytes))
+    );
     Ok(())
 }
 
@@ -125,10 +130,6 @@ pub(super) fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
     let mut port = Cortex::new(&mut stacks);
     Plan::spawn(&kernel, places, &mut port, calls, goes_on);
     check!(scene, port.run(&kernel, None));
-    check!(
-        scene,
-        stacks.iter().all(|s| (1..2048).contains(&s.unused()))
-    );
     let kernel_of = (size_of::<Kernel<'_, four::Plan>>() - size_of::<Kernel<'_, Plan>>()) / 2;
     let each = kernel_of + size_of::<Thread<Plan, u32>>();
     scene.figure(figure::RTOS_RAM_PER_THREAD, each as u16);
