@@ -98,22 +98,36 @@ pub fn programs(
     times: u32,
     seed: u64,
 ) -> Result<Counts> {
+    campaigns(project, s, package, "generated::", |c| {
+        seeded(c, seed);
+        c.env("GENERATED_PROGRAMS", times.to_string())
+            .env("GENERATED_SEED", seed.to_string());
+    })
+}
+
+/// Runs the campaigns of a crate's suite whose names contain this. `set` sets more variables.
+///
+/// **Errors**: one of them fails, or there are none.
+pub fn campaigns(
+    project: &Project,
+    s: &Step,
+    package: &str,
+    of: &str,
+    set: impl FnOnce(&mut Command),
+) -> Result<Counts> {
     let file = project
         .target
-        .join(format!("xtask/generated-{package}.txt"));
+        .join(format!("xtask/campaigns-{package}.txt"));
     let _ = std::fs::remove_file(&file);
     let built = test_program::build(project, s, None, ["suite"])?;
     let suite = built.iter().find(|b| b.package == package);
     let suite = suite.with_context(|| format!("{package} has no suite"))?;
     let mut c = Command::new(&suite.program);
     suite.as_cargo_runs_it(project, &mut c);
-    c.arg("generated::");
-    seeded(&mut c, seed);
-    c.env("GENERATED_PROGRAMS", times.to_string())
-        .env("GENERATED_SEED", seed.to_string())
-        .env("POWERFAIL_STATS", &file);
+    c.arg(of).env("POWERFAIL_STATS", &file);
+    set(&mut c);
     s.run(c)?;
     let counts = stats::read(&file)?;
-    ensure!(counts.cuts > 0.0, "{package} has generated no program");
+    ensure!(counts.cuts > 0.0, "{package} has no campaign of {of}");
     Ok(counts)
 }

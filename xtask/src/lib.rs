@@ -33,6 +33,7 @@ pub mod project;
 pub mod qemu;
 pub mod run;
 pub mod sabotage;
+pub mod safe;
 pub mod shard;
 pub mod sizes;
 pub mod stacks;

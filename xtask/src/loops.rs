@@ -26,7 +26,9 @@ pub fn figures(project: &Project) -> Result<Figures> {
 }
 
 /// The tracked files whose path is chosen.
-fn tracked(project: &Project, chosen: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+///
+/// **Errors**: git does not answer.
+pub fn tracked(project: &Project, chosen: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let mut c = Command::new("git");
     c.current_dir(&project.root).args(["ls-files", "-z"]);
     let said = capture(c)?;

@@ -199,6 +199,12 @@ const ALL: &[Evaluation] = &[
         measure: generated::all,
     },
     Evaluation {
+        name: "safe",
+        about: "programs that somebody gets wrong: misuse that is tried, stacks that overflow, numbers of another owner",
+        exact: None,
+        measure: measure::safe,
+    },
+    Evaluation {
         name: "campaigns",
         about: "cuts judged and states booted by the suites of all crates",
         exact: None,

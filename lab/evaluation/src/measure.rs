@@ -136,6 +136,15 @@ pub fn loops(project: &Project, _: &Step, _: Options) -> Result<Measured> {
     Ok(xtask::loops::figures(project)?.into())
 }
 
+/// What programs that somebody gets wrong come to: reported, and not compared.
+pub fn safe(project: &Project, step: &Step, _: Options) -> Result<Measured> {
+    let (figures, wrong) = xtask::safe::figures(project, step)?;
+    Ok(Measured {
+        figures,
+        wrong: (!wrong.is_empty()).then(|| wrong.join("\n")),
+    })
+}
+
 pub fn instructions(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     if !has_program("valgrind") {
         bail!("valgrind is not installed: cargo xtask ci --only evaluate installs it");
