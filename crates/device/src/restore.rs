@@ -170,12 +170,13 @@ impl<'c, D, C> Call<'c, D, C> {
 }
 
 /// An argument of a call, by value. A call that was cut is made again with the same arguments, and
-/// one that is bypassed is not made at all, so nothing can be handed out through a reference.
+/// one that is bypassed is not made at all, so nothing can be handed out through a reference: not
+/// through a `&mut`, and not through a `&Cell`, which `Send` excludes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a device's call",
     label = "arguments are passed by value",
-    note = "a call that is bypassed after a power cut would leave a `&mut` argument unwritten: return the value instead, an array for a buffer"
+    note = "a call that is bypassed after a power cut would leave a `&mut` or a `&Cell` unwritten: return the value instead, an array for a buffer"
 )]
-pub trait ByValue: Copy + 'static {}
+pub trait ByValue: Copy + Send + 'static {}
 #[diagnostic::do_not_recommend]
-impl<T: Copy + 'static> ByValue for T {}
+impl<T: Copy + Send + 'static> ByValue for T {}
