@@ -816,6 +816,9 @@ impl<A: Arg, O, M: Model> Prepared<'_, A, O, M> {
 /// Of two calls in any threads, interrupts or cores, one `f` ends before the other begins, and the
 /// second sees everything the first wrote. So a section is a barrier for the compiler and, with
 /// several cores, for the memory. The same holds for `exclusive` and other calls of `exclusive`.
+///
+/// A type that is not `Send` promises this for one thread of an operating system only, as a test
+/// kit does that runs all threads of a program in one. Contexts with such a section are not `Send`.
 pub unsafe trait Section: 'static {
     /// Runs `f` while no other context of the pool is in a section.
     fn with<R>(f: impl FnOnce() -> R) -> R;
@@ -900,4 +903,4 @@ unsafe impl<M: Model, S: Section> Model for Preempted<M, S> {
 // exclude each other. The other fields of a state belong to its context. On the medium a context
 // owns its journal and the objects its handles lead to; block headers and tags are read and written
 // in sections.
-unsafe impl<R, M: Model, S: Section> Send for Context<'_, R, Preempted<M, S>> {}
+unsafe impl<R, M: Model, S: Section + Send> Send for Context<'_, R, Preempted<M, S>> {}

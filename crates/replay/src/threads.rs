@@ -186,7 +186,7 @@ pub struct Place<'c, R, M = InOrder32> {
 
 // SAFETY: invariant "Shared in sections": the context may be sent; of the tables, `replaying` is
 // used in sections only, and the rest does not change.
-unsafe impl<R, M: Model, S: Section> Send for Place<'_, R, Preempted<M, S>> {}
+unsafe impl<R, M: Model, S: Section + Send> Send for Place<'_, R, Preempted<M, S>> {}
 
 /// The part of a shared pool that belongs to a [`Thread`].
 // The layout is the same for every root type.
@@ -202,7 +202,7 @@ pub struct Member<'c, R, M = InOrder32> {
 
 // SAFETY: invariant "Shared in sections": the context may be sent; `replaying` is used in sections
 // only; the rest belongs to the member.
-unsafe impl<R, M: Model, S: Section> Send for Member<'_, R, Preempted<M, S>> {}
+unsafe impl<R, M: Model, S: Section + Send> Send for Member<'_, R, Preempted<M, S>> {}
 
 // SAFETY: invariant "A table for each thread": the context is that of the place, and the numbers
 // of its transactions are those of the table beside it. Contexts of all roots have one layout, and

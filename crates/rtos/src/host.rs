@@ -15,11 +15,14 @@ use crate::{Port, Runs, Spawn};
 use nv_replay::pmem_tx::Section;
 use powerfail::{Thread, Threads, masked};
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::vec::Vec;
 
-/// The critical section of a system's threads: the kit preempts nothing in it.
-pub enum Masked {}
-// SAFETY: the kit preempts nothing inside of `masked`, and there is one thread of the host.
+/// The critical section of a system's threads: the kit preempts nothing in it. It excludes no other
+/// thread of the host, so it is not `Send`, and no part of a system is that uses it.
+pub struct Masked(PhantomData<*mut ()>);
+// SAFETY: the kit preempts nothing inside of `masked`. What is protected by this section stays in
+// one thread of the host: it is `Send` only if the section is.
 unsafe impl Section for Masked {
     fn with<R>(f: impl FnOnce() -> R) -> R {
         masked(f)

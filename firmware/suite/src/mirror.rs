@@ -83,6 +83,8 @@ struct Numbers<'p, W: Width> {
     done: u32,
     sum: u32,
     last: Option<PBox<'p, u32, W>>,
+    /// Nothing: where a handle has 16 bits, one alone leaves padding behind it.
+    none: Option<PBox<'p, u32, W>>,
 }
 
 type NumberPool<'m, M> = Pool<'m, Numbers<'static, <M as nvmem::Model>::Unit>, nvmem::Ram<M>>;
@@ -118,6 +120,7 @@ fn run<M: Mapped, D: Medium>(scene: &Scene<'_, M>, medium: D, segments: u8) {
                 done: 0,
                 sum: 0,
                 last: None,
+                none: None,
             })
         })
     );
