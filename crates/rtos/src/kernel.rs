@@ -1280,7 +1280,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     /// Waits, unless the time has come.
     #[cold]
     #[inline(never)]
-    fn block(&self, s: &mut State<'m, S>, object: u8, until: u64) -> bool {
+    pub(crate) fn block(&self, s: &mut State<'m, S>, object: u8, until: u64) -> bool {
         if until != u64::MAX && s.now(self.port) >= until {
             return false;
         }

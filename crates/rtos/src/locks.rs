@@ -1,17 +1,19 @@
-//! Mutexes that are made and deleted at run time.
+//! Locks that a record tells of: those that may give up, and those of mutexes that are made and
+//! deleted at run time.
 //!
 //! ```text
 //!  LOCKS.make(step)            as any object: the place's word + 1, with the commit
-//!  th.lock(&LOCKS.at(lock))    1 noted among the thread's locks
-//!                              2 the mutex exists, no step deletes it, nobody has it: taken
-//!                              3 its word <- the thread, settled
-//!                              4 a record: locked, or `code::DELETED`
+//!  th.try_lock(&LOCK)          1 noted among the thread's locks
+//!  th.lock_timeout(&LOCK, n)   2 the mutex exists, no step deletes it, nobody has it: taken
+//!  th.lock(&LOCKS.at(lock))    3 its word <- the thread, settled
+//!                              4 a record: locked, or not in time, or `code::DELETED`
 //!  drop(guard)                 as for any mutex: nothing is stored
 //!  LOCKS.delete(step, lock)    nobody has it: the place's word + 1, with the commit
 //! ```
 //!
-//! A replay must take the same path as before, and by then the mutex may be deleted. So whether a
-//! lock has found its mutex is a record. A mutex of the system's description needs none.
+//! A replay must take the same path as before. By then the mutex may be deleted, or free though
+//! another thread had it. So whether such a lock has got its mutex is a record. A
+//! [`lock`](Thread::lock) without end of a mutex of the system's description needs none.
 //!
 //! # What a cut leaves
 //!
@@ -25,10 +27,16 @@
 //! | the same, and it was deleted since | any | locked | not locked again; its guard does nothing |
 //! | in a `delete`, before its commit | any | | as before the step |
 //! | in a `lock` that has found none | | `DELETED`, or none | the same result |
+//! | while a lock waits | | none | it waits again, and its time counts anew |
+//! | after a lock that has given up | any | not in time | the same result, also if it is free now |
 //!
 //! Point 3 comes before point 4, so the word named each thread that has a record of a lock. If the
 //! word names it at the boot, no other thread got the mutex since, and none could delete it. If the
 //! word names another thread, or the mutex is deleted, the thread had released it.
+//!
+//! A thread may become live in the call that passes its last record. So a replay notes the lock
+//! before it knows the record, and forgets it if it had given up. In between the thread may get
+//! the mutex, if the word names it: for no longer than this call.
 //!
 //! # Delete
 //!
@@ -42,6 +50,7 @@
 
 use crate::error::code;
 use crate::kernel::{State, Sys, abort};
+use crate::objects::{FOREVER, Waited};
 use crate::places::{Alive, Always, Exists, lies_in_a_place};
 use crate::ram::{AN_END, Memory, NOTHING};
 use crate::schedule::bit;
@@ -50,7 +59,7 @@ use crate::thread::Thread;
 use nv_replay::nvmem::{Persist, planted};
 use nv_replay::{Error, pmem_tx};
 
-/// How a thread locks a mutex. Sealed by its hidden method.
+/// How a thread locks a mutex. Sealed by its hidden methods.
 pub trait Locks: Exists {
     /// Locks it. Returns the object that the guard unlocks, and whether the thread had it already.
     #[doc(hidden)]
@@ -60,6 +69,16 @@ pub trait Locks: Exists {
         th: &mut Thread<'_, '_, '_, S, R>,
         object: u8,
     ) -> Result<(u8, bool), Error>;
+
+    /// Locks it, if that takes no more than so many ticks, and records whether it did.
+    #[doc(hidden)]
+    #[track_caller]
+    fn lock_within<S: System, R: Persist>(
+        &self,
+        th: &mut Thread<'_, '_, '_, S, R>,
+        object: u8,
+        ticks: u64,
+    ) -> Result<Option<(u8, bool)>, Error>;
 }
 
 impl Locks for Always {
@@ -71,11 +90,24 @@ impl Locks for Always {
     ) -> Result<(u8, bool), Error> {
         Ok((object, th.sys().lock(object)?))
     }
+
+    #[track_caller]
+    fn lock_within<S: System, R: Persist>(
+        &self,
+        th: &mut Thread<'_, '_, '_, S, R>,
+        object: u8,
+        ticks: u64,
+    ) -> Result<Option<(u8, bool)>, Error> {
+        let sys = th.sys();
+        let again = sys.kernel.section(|s| s.hold(sys.me(), object))?;
+        let locked = recorded(th, object, ticks, |s| s.take_named(sys.me(), object))?;
+        Ok(locked.then_some((object, again)))
+    }
 }
 
 // INVARIANT "A replay finds its mutex, or had given it back": whether a lock found its mutex is a
 // record; a replay whose mutex is deleted locks nothing and releases nothing.
-// Noticed by: planted `lock-of-a-made-mutex-not-recorded`.
+// Noticed by: planted `lock-not-recorded`.
 impl Locks for Alive {
     #[track_caller]
     fn lock<S: System, R: Persist>(
@@ -83,6 +115,18 @@ impl Locks for Alive {
         th: &mut Thread<'_, '_, '_, S, R>,
         object: u8,
     ) -> Result<(u8, bool), Error> {
+        let locked = self.lock_within(th, object, FOREVER)?;
+        // No time is over.
+        locked.ok_or(Error::Aborted(code::DELETED))
+    }
+
+    #[track_caller]
+    fn lock_within<S: System, R: Persist>(
+        &self,
+        th: &mut Thread<'_, '_, '_, S, R>,
+        object: u8,
+        ticks: u64,
+    ) -> Result<Option<(u8, bool)>, Error> {
         let sys = th.sys();
         let noted = sys.kernel.section(|s| {
             // A replay may come to one that was deleted since.
@@ -93,36 +137,62 @@ impl Locks for Alive {
             s.hold(sys.me(), noted)?;
             Ok::<_, pmem_tx::Error>(noted)
         })?;
-        // Noted first: the thread may become live in this call.
-        let code = if planted!("nv-rtos/lock-of-a-made-mutex-not-recorded") {
-            let live = sys.kernel.section(|s| s.control(sys.me()).live);
-            let exists = noted != NOTHING;
-            Ok(match live {
-                true => sys.lock_made(self, noted),
-                false if exists => 0,
-                false => code::DELETED,
-            })
-        } else {
-            th.record_with(|| sys.lock_made(self, noted))
-        };
-        let e = match code {
-            // Only a mutex of the system's description has data, for which this counts.
-            Ok(0) => return Ok((noted, false)),
-            Ok(code) => Error::Aborted(code),
-            Err(e) => e,
-        };
-        sys.unlock(noted);
-        Err(e)
+        let locked = recorded(th, noted, ticks, |s| s.take_made(sys.me(), self, noted))?;
+        // Only a mutex of the system's description has data, for which the second one counts.
+        Ok(locked.then_some((noted, false)))
     }
 }
 
+// INVARIANT "A lock that gave up stays so": whether a lock with an end has got its mutex is a
+// record, and the thread has no lock that its record denies.
+// Noticed by: planted `late-lock-stays-noted`, `lock-not-recorded`.
+/// Locks a mutex that is noted, as the record says, or as `take` does within so many ticks, and
+/// records that. Whether it did. The note ends if it did not.
+#[track_caller]
+fn recorded<'m, S: System, R: Persist>(
+    th: &mut Thread<'_, 'm, '_, S, R>,
+    noted: u8,
+    ticks: u64,
+    take: impl FnMut(&mut State<'m, S>) -> Result<Option<u8>, pmem_tx::Error>,
+) -> Result<bool, Error> {
+    let sys = th.sys();
+    let live = th.is_live();
+    let lock = || {
+        let until = match ticks {
+            FOREVER => FOREVER,
+            n => sys.after(n),
+        };
+        sys.wait_while(until, take)
+    };
+    let waited = if planted!("nv-rtos/lock-not-recorded") {
+        match (live, noted) {
+            (true, _) => lock(),
+            (false, NOTHING) => Waited::new(Err(abort(code::DELETED))),
+            (false, _) => Waited::FOUND,
+        }
+    } else {
+        match th.record_with(|| lock().code()) {
+            Ok(code) => Waited::of(code),
+            Err(e) => {
+                sys.unlock(noted);
+                return Err(e);
+            }
+        }
+    };
+    let locked = waited.found();
+    if locked != Ok(true) && !planted!("nv-rtos/late-lock-stays-noted") {
+        sys.unlock(noted);
+    }
+    Ok(locked?)
+}
+
 impl<S: System> State<'_, S> {
-    // INVARIANT "Named before the record": a record says that a thread has locked a mutex made at
-    // run time only if the mutex's word named the thread before; then no other thread gets the
-    // mutex before this one is live or has released it.
+    // INVARIANT "Named before the record": a record says that a thread has locked a mutex only if
+    // the mutex's word named the thread before; then no other thread gets the mutex before this
+    // one is live or has released it. Also kept by `take_named`.
     // Noticed by: planted `owner-of-a-made-mutex-not-stored`, `owner-ignored-at-boot`.
-    /// Takes a mutex that exists, if nobody has it. What to wait for, if a thread has it or a step
-    /// is about to delete it. Points 2 and 3.
+    /// Takes a mutex that was made at run time, if it exists and nobody has it. What to wait for,
+    /// if a thread has it or a step is about to delete it. Points 2 and 3.
     fn take_made(
         &mut self,
         t: usize,
@@ -134,11 +204,18 @@ impl<S: System> State<'_, S> {
         if claimed && !planted!("nv-rtos/mutex-locked-while-it-is-deleted") {
             return Ok(Some(made.word()));
         }
+        self.take_named(t, object)
+    }
+
+    /// Takes a mutex, if nobody has it, and names the thread in its word. What to wait for, if
+    /// another thread has it. Points 2 and 3.
+    fn take_named(&mut self, t: usize, object: u8) -> Result<Option<u8>, pmem_tx::Error> {
         let mine = t as u8 + 1;
         let Some(o) = self.ram.objects_mut().get_mut(usize::from(object)) else {
             return Err(abort(code::DELETED));
         };
-        if o.taken != 0 && o.taken != mine {
+        let another = o.taken != 0 && o.taken != mine;
+        if another && !planted!("nv-rtos/try-takes-what-another-has") {
             return Ok(Some(object));
         }
         if o.state != mine && !planted!("nv-rtos/owner-of-a-made-mutex-not-stored") {
@@ -189,29 +266,23 @@ impl<S: System> State<'_, S> {
 }
 
 impl<'m, S: System> Sys<'_, 'm, S> {
-    /// Waits for the object that `look` names, and calls it again, until it names none.
+    /// Waits for the object that `look` names, and calls it again, until it names none; at most
+    /// until `until`.
     fn wait_while(
         &self,
+        until: u64,
         mut look: impl FnMut(&mut State<'m, S>) -> Result<Option<u8>, pmem_tx::Error>,
-    ) -> Result<(), pmem_tx::Error> {
-        // `block` has switched away; we are here because this thread was woken.
-        while self.kernel.section(|s| {
-            let waits_for = look(s)?;
-            if let Some(object) = waits_for {
-                s.block(self.me(), object, u64::MAX, self.port);
+    ) -> Waited {
+        loop {
+            let waited = self.kernel.section(|s| match look(s) {
+                Ok(None) => Some(Waited::FOUND),
+                Ok(Some(object)) => (!self.block(s, object, until)).then_some(Waited::TIMED_OUT),
+                Err(e) => Some(Waited::new(Err(e))),
+            });
+            // Otherwise `block` has switched away; we are here because this thread was woken.
+            if let Some(waited) = waited {
+                return waited;
             }
-            Ok::<_, pmem_tx::Error>(waits_for.is_some())
-        })? {}
-        Ok(())
-    }
-
-    /// Locks a mutex that was made at run time; waits while another thread has it. 0, or the code
-    /// of the error.
-    fn lock_made(&self, made: &Alive, object: u8) -> u16 {
-        match self.wait_while(|s| s.take_made(self.me(), made, object)) {
-            Ok(()) => 0,
-            Err(pmem_tx::Error::Aborted(code)) => code,
-            Err(_) => code::DAMAGED,
         }
     }
 
@@ -219,7 +290,7 @@ impl<'m, S: System> Sys<'_, 'm, S> {
     /// delete it, and until it is known that nobody has it.
     pub(crate) fn delete_mutex(&self, made: Alive) -> Result<(), pmem_tx::Error> {
         let (me, word) = (self.me(), made.word());
-        self.wait_while(|s| {
+        let waited = self.wait_while(FOREVER, |s| {
             made.check(s, me)?;
             if s.others_change_place(me, word) {
                 return Ok(Some(word));
@@ -229,7 +300,8 @@ impl<'m, S: System> Sys<'_, 'm, S> {
             }
             s.change_place(me, word)?;
             Ok(None)
-        })
+        });
+        waited.done()
     }
 }
 

@@ -32,15 +32,15 @@ pub(crate) const FOREVER: u64 = u64::MAX;
 
 /// How a wait ended, in one register.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Waited(u16);
+pub(crate) struct Waited(u16);
 
 impl Waited {
-    const FOUND: Self = Waited(0);
-    const TIMED_OUT: Self = Waited(1);
+    pub const FOUND: Self = Waited(0);
+    pub const TIMED_OUT: Self = Waited(1);
 
     /// All errors of the kernel's calls have one of its codes.
     #[inline(always)]
-    fn new(found: Result<Option<()>, pmem_tx::Error>) -> Self {
+    pub fn new(found: Result<Option<()>, pmem_tx::Error>) -> Self {
         match found {
             Ok(Some(())) => Self::FOUND,
             Ok(None) => Self::TIMED_OUT,
@@ -49,9 +49,19 @@ impl Waited {
         }
     }
 
+    /// As it is in a record.
+    pub fn code(self) -> u16 {
+        self.0
+    }
+
+    /// What a record says.
+    pub fn of(code: u16) -> Self {
+        Waited(code)
+    }
+
     /// Whether something was found in time.
     #[inline(always)]
-    fn found(self) -> Result<bool, pmem_tx::Error> {
+    pub fn found(self) -> Result<bool, pmem_tx::Error> {
         match self {
             Self::FOUND => Ok(true),
             Self::TIMED_OUT => Ok(false),
@@ -61,7 +71,7 @@ impl Waited {
 
     /// The same, for a wait without end.
     #[inline(always)]
-    fn done(self) -> Result<(), pmem_tx::Error> {
+    pub fn done(self) -> Result<(), pmem_tx::Error> {
         match self {
             Self::FOUND => Ok(()),
             Waited(code) => Err(abort(code)),

@@ -329,6 +329,50 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         mutex: &Mutex<S, T, G>,
     ) -> Result<Guard<'k, 'm, 'c, S, T>, Error> {
         let (object, again) = mutex.exists.lock(self, mutex.object())?;
+        Ok(self.guard(mutex, object, again))
+    }
+
+    /// Like [`lock`](Self::lock), for at most so many ticks. `None`: another thread had the mutex
+    /// all that time.
+    ///
+    /// **Power loss**: whether it was locked is a record, so each boot gets the same. A lock that
+    /// waits has changed nothing, and its time counts anew. After the record the thread has the
+    /// lock again in the next boot, as after a commit under it. **Cost**: three stores; and one
+    /// word, if another thread has had the mutex before; if the time is over, the stores of the
+    /// clock. **Errors**: those of `lock`, and of [`record_with`](Self::record_with).
+    #[track_caller]
+    #[inline(always)]
+    pub fn lock_timeout<T, G: Locks>(
+        &mut self,
+        mutex: &Mutex<S, T, G>,
+        ticks: u64,
+    ) -> Result<Option<Guard<'k, 'm, 'c, S, T>>, Error> {
+        let locked = mutex.exists.lock_within(self, mutex.object(), ticks)?;
+        Ok(locked.map(|(object, again)| self.guard(mutex, object, again)))
+    }
+
+    /// Like [`lock_timeout`](Self::lock_timeout), without waiting: `None` if another thread has the
+    /// mutex. In the first moments of a boot that may be a thread that has not passed its records,
+    /// and had it when the power was cut.
+    ///
+    /// **Power loss**, **Cost** and **Errors**: as there.
+    #[track_caller]
+    #[inline(always)]
+    pub fn try_lock<T, G: Locks>(
+        &mut self,
+        mutex: &Mutex<S, T, G>,
+    ) -> Result<Option<Guard<'k, 'm, 'c, S, T>>, Error> {
+        self.lock_timeout(mutex, 0)
+    }
+
+    /// The guard of a mutex that the thread has locked, and whether it had it already.
+    #[inline(always)]
+    fn guard<T, G: Locks>(
+        &mut self,
+        mutex: &Mutex<S, T, G>,
+        object: u8,
+        again: bool,
+    ) -> Guard<'k, 'm, 'c, S, T> {
         let sys = self.sys();
         // INVARIANT "The outermost guard has the data": which guard has them depends on the order
         // of locks only, so a replay comes to the same result of each step.
@@ -336,7 +380,7 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         // `inner-guard-has-the-data`.
         let inner = again && !planted!("nv-rtos/inner-guard-has-the-data");
         let data = mutex.data(self.cells).filter(|_| !inner);
-        Ok(Guard { sys, object, data })
+        Guard { sys, object, data }
     }
 }
 

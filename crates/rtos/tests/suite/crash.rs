@@ -121,6 +121,8 @@ programs! {
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     kicks, "programs/kicks.rs":
         [buffered_32 = Buffered32, 4; in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
+    tries, "programs/tries.rs":
+        [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     latches, "programs/latches.rs":
         [in_order_32 = InOrder32, 5; buffered_16 = Buffered16, 4]
     lenders, "programs/lenders.rs":
@@ -264,6 +266,14 @@ fn kicks_program() {
     campaign!(more kicks::in_order_32, 1, 1; one_in 2);
     campaign!(kicks::buffered_32, 1, 1; one_in 2);
     campaign!(more kicks::buffered_16, 1, 1; one_in 2);
+}
+
+#[test]
+fn tries_program() {
+    campaign!(tries::in_order_32, 2);
+    campaign!(tries::in_order_32, 1, 1);
+    campaign!(more tries::buffered_16, 2);
+    campaign!(more tries::buffered_16, 1, 1);
 }
 
 #[test]

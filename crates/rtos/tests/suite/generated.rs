@@ -41,7 +41,7 @@ macro_rules! machines {
             use nv_rtos::nvmem::{Model, Region};
             use nv_rtos::pmem_tx::{self, Preempted};
             use nv_rtos::{Error, Event, Guard, Isr, Made, Port, Spawn, Step, Thread, ThreadId};
-            use nv_rtos::{Joiner, Until, code};
+            use nv_rtos::{Joiner, Locks, Mutex, Until, code};
             use nv_rtos::{wait_notification, wait_notification_timeout};
             use nv_rtos::{wait_until, wait_until_timeout};
             use powerfail::World;
@@ -262,6 +262,7 @@ macro_rules! stories {
 
 stories! {
     stories_of_locks: 24 of contended;
+    stories_of_tries: 8 of tries;
     stories_of_made_mutexes: 8 of latches;
     stories_of_made_objects: 16 of deletes;
     stories_of_daemons: 24 of daemons;

@@ -350,6 +350,8 @@ pub fn of(seed: u64, most: u64, mut what: Vec<What>, locks: bool) -> Program {
 /// Threads that lock, wait and unlock, and whose steps do little else.
 pub fn locks(seed: u64) -> Program {
     let mut rng = Rng::new(seed);
+    // Of its own: with or without these locks the other choices are the same.
+    let mut tries = Rng::new(seed ^ 0x7e1);
     let mut threads: [Vec<Act>; THREADS] = Default::default();
     let first = rng.below(AUDITOR as u64) as usize;
     // The mutexes with data, or the others.
@@ -363,7 +365,10 @@ pub fn locks(seed: u64) -> Program {
             for _ in 0..2 + rng.below(4) {
                 match rng.below(7) {
                     0 | 1 if held < 4 && next < LOCKS as u8 => {
-                        acts.push(Act::Lock(next));
+                        acts.push(match tries.below(4) {
+                            0 => Act::Try(next, tries.below(4)),
+                            _ => Act::Lock(next),
+                        });
                         held += 1;
                         next += rng.below(3) as u8;
                     }
@@ -498,12 +503,17 @@ pub fn latches(seed: u64) -> Program {
     let mut threads: [Vec<Act>; THREADS] = Default::default();
     let make = || Act::Step(vec![Op::Make(Kind::Mutex)], false);
     let handle = |rng: &mut Rng| if rng.below(3) == 0 { 0x13 } else { 0x11 };
+    let mut tries = Rng::new(seed ^ 0x7e1);
     let first = rng.below(AUDITOR as u64) as usize;
     threads[first].push(make());
     for t in [first, (first + 1) % AUDITOR] {
         for _ in 0..1 + rng.below(2) {
             threads[t].push(Act::Delay(1 + rng.below(3)));
-            threads[t].push(Act::Lock(handle(&mut rng)));
+            let latch = handle(&mut rng);
+            threads[t].push(match tries.below(4) {
+                0 => Act::Try(latch, tries.below(4)),
+                _ => Act::Lock(latch),
+            });
             for _ in 0..1 + rng.below(2) {
                 let ops = vec![Op::Take(NEVER, Some(rng.below(3))), Op::TryGive(1)];
                 threads[t].push(Act::Step(ops, false));

@@ -162,7 +162,7 @@ impl<'w> Judge<'w> {
         }
     }
 
-    fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.base.get() + self.ticks.get()
     }
     pub fn events(&self) -> u32 {
@@ -466,7 +466,7 @@ impl<'w> Judge<'w> {
 
     fn locks(&self, t: usize) -> bool {
         let mut acts = self.program.threads[t].iter();
-        acts.any(|a| matches!(a, Act::Lock(_) | Act::Each(_, Some(_), _)))
+        acts.any(|a| matches!(a, Act::Lock(_) | Act::Try(..) | Act::Each(_, Some(_), _)))
     }
 
     /// A body is about to fail.
@@ -589,6 +589,26 @@ impl<'w> Judge<'w> {
                     m.has_latch(lock) && !m.latch_is_changed()
                 });
             }
+        }
+    }
+
+    /// A thread that wanted a lock at `since` has given up, in this boot if it was `live`: the time
+    /// is over, and another thread may have it.
+    pub fn gives_up(&self, t: usize, lock: Number, (since, ticks): (u64, u64), live: bool) {
+        self.waits.borrow_mut()[t] = Waits::No;
+        if !live {
+            return;
+        }
+        let (now, until) = (self.now(), since + ticks);
+        assert!(
+            now >= until,
+            "{t} gives up lock {lock} at {now}, before {until}"
+        );
+        // No other thread runs between its only look at the mutex and this.
+        if ticks == 0 && !self.program.preempted && made(lock).is_none() {
+            self.filter(format_args!("thread {t} does not get lock {lock}"), |m| {
+                !self.nobody_has(m, t, lock_index(lock))
+            });
         }
     }
 
@@ -812,6 +832,11 @@ impl<'w> Judge<'w> {
         let Some(lock) = self.lock_of(m, t) else {
             return false;
         };
+        self.nobody_has(m, t, lock)
+    }
+
+    /// Whether no thread has a lock, and none but `t` will be found to have it.
+    fn nobody_has(&self, m: &Model, t: usize, lock: usize) -> bool {
         let may_have = |u: &usize| {
             let its = &m.threads[*u];
             let there = *u != WORKER || its.argument.is_some();

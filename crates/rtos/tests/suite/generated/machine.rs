@@ -343,13 +343,15 @@ enum Held<'k, 'm, 'c> {
     Inner(Guard<'k, 'm, 'c, Plan, u32>),
 }
 
-/// Locks a mutex; `None` if it was made and does not exist.
+/// Locks a mutex, at most for so many ticks if there are some; `None` if the time is over, or if it
+/// was made and does not exist.
 fn lock<'k, 'm, 'c>(
     th: &mut Thread<'k, 'm, 'c, Plan, u32>,
     me: usize,
     n: Number,
     act: usize,
     inner: bool,
+    ticks: Option<u64>,
 ) -> Option<Held<'k, 'm, 'c>> {
     let held = match inner {
         true => Held::Inner,
@@ -357,25 +359,47 @@ fn lock<'k, 'm, 'c>(
     };
     let live = th.is_live();
     judge().locks_now(me, n);
+    let since = judge().now();
     let locked = match n {
-        0..3 => th.lock(&MUTEXES[usize::from(n)]).map(Held::Plain),
-        3 => th.lock(&BOARD0).map(held),
-        4 => th.lock(&BOARD1).map(held),
-        n => th.lock(&MADE_MUTEXES.at(handle(n))).map(Held::Plain),
+        0..3 => lock_within(th, &MUTEXES[usize::from(n)], ticks).map(|g| g.map(Held::Plain)),
+        3 => lock_within(th, &BOARD0, ticks).map(|g| g.map(held)),
+        4 => lock_within(th, &BOARD1, ticks).map(|g| g.map(held)),
+        n => {
+            let mutex = MADE_MUTEXES.at(handle(n));
+            lock_within(th, &mutex, ticks).map(|g| g.map(Held::Plain))
+        }
     };
-    if made(n).is_some() {
-        judge().finds_again(me, act, locked.is_ok().into(), live);
+    if made(n).is_some() || ticks.is_some() {
+        let found = locked.as_ref().map_or(0, |held| 1 + u32::from(held.is_some()));
+        judge().finds_again(me, act, found, live);
     }
     match locked {
-        Ok(held) => {
+        Ok(Some(held)) => {
             judge().locked(me, n, act as u8, live);
             Some(held)
+        }
+        Ok(None) => {
+            let ticks = ticks.expect("a lock without end gives up");
+            judge().gives_up(me, n, (since, ticks), live);
+            None
         }
         Err(Error::Aborted(code::DELETED)) => {
             judge().found_none(me, n, live);
             None
         }
         Err(e) => panic!("a lock ends with {e:?}"),
+    }
+}
+
+fn lock_within<'k, 'm, 'c, T, G: Locks>(
+    th: &mut Thread<'k, 'm, 'c, Plan, u32>,
+    mutex: &Mutex<Plan, T, G>,
+    ticks: Option<u64>,
+) -> Result<Option<Guard<'k, 'm, 'c, Plan, T>>, Error> {
+    match ticks {
+        None => th.lock(mutex).map(Some),
+        Some(0) => th.try_lock(mutex),
+        Some(n) => th.lock_timeout(mutex, n),
     }
 }
 
@@ -406,7 +430,7 @@ fn thread(th: &mut Thread<'_, '_, '_, Plan, u32>, me: usize) -> Result<(), Error
     for (a, act) in program.threads[me].iter().enumerate() {
         let live = th.is_live();
         let key = [me as u32, a as u32, n as u32, 0];
-        if live && matches!(act, Act::Delay(_) | Act::Join(_) | Act::Energy) {
+        if live && matches!(act, Act::Delay(_) | Act::Join(_) | Act::Energy | Act::Try(..)) {
             judge().progresses(me);
         }
         match act {
@@ -432,9 +456,13 @@ fn thread(th: &mut Thread<'_, '_, '_, Plan, u32>, me: usize) -> Result<(), Error
                 n += *times as usize * steps.len();
                 judge().passed_all(me, n);
             }
-            Act::Lock(l) => {
-                let inner = guards.iter().any(|g| g.0 == *l);
-                guards.push((*l, lock(th, me, *l, a, inner)));
+            Act::Lock(l) | Act::Try(l, _) => {
+                let inner = guards.iter().any(|g| g.0 == *l && g.1.is_some());
+                let ticks = match act {
+                    Act::Try(_, ticks) => Some(*ticks),
+                    _ => None,
+                };
+                guards.push((*l, lock(th, me, *l, a, inner, ticks)));
             }
             Act::Unlock(at) => {
                 let at = usize::from(*at);
@@ -522,7 +550,7 @@ fn turn(th: &mut Thread<'_, '_, '_, Plan, u32>, i: u32, key: Key) -> Result<(), 
     };
     let mut guards = Vec::new();
     if let Some(l) = l {
-        guards.push((*l, lock(th, t as usize, *l, a as usize, false)));
+        guards.push((*l, lock(th, t as usize, *l, a as usize, false, None)));
     }
     for part in 0..steps.len() as u32 {
         step(th, [t, a, n + i * steps.len() as u32 + part, part]);

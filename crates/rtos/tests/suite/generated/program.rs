@@ -110,6 +110,8 @@ pub enum Act {
     /// So many turns of `each`, with a lock in each, and these steps.
     Each(u32, Option<Number>, Vec<Vec<Op>>),
     Lock(Number),
+    /// Locks it if that takes no more than so many ticks.
+    Try(Number, u64),
     /// Gives back the lock of this number, of those that are held.
     Unlock(u8),
     /// A step that adds to the data of this lock, of those that are held, if it has data.

@@ -79,7 +79,7 @@ fn locks_in_order(p: &Program) -> bool {
     p.threads.iter().all(|acts| {
         let mut held = Vec::new();
         acts.iter().all(|a| match a {
-            Act::Lock(l) => {
+            Act::Lock(l) | Act::Try(l, _) => {
                 let in_order = held.contains(l) || held.iter().all(|h| h < l);
                 held.push(*l);
                 in_order

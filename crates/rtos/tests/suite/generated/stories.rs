@@ -80,6 +80,44 @@ pub fn contended(seed: u64) -> Program {
     Program::new(threads)
 }
 
+/// A thread works under a lock. Another one wants the lock meanwhile, a few times, and gives up
+/// soon: at once, or after some ticks. What it does next is the same in all boots.
+pub fn tries(seed: u64) -> Program {
+    let mut rng = Rng::new(seed ^ 0x7e1e);
+    let mut threads: [Vec<Act>; THREADS] = Default::default();
+    let lock = rng.below(LOCKS as u64) as u8;
+    let (holder, other) = match rng.below(2) {
+        0 => (LOW, HIGH),
+        _ => (HIGH, LOW),
+    };
+    threads[holder] = vec![
+        Act::Lock(lock),
+        step(&[Op::TryGive(0), hold(1 + rng.below(3))]),
+    ];
+    if rng.below(2) == 0 {
+        threads[holder].extend([Act::Try(lock, rng.below(2)), Act::Unlock(1)]);
+    }
+    threads[holder].extend([
+        step(&[Op::TryGive(1), hold(rng.below(3))]),
+        Act::Unlock(0),
+        step(&[Op::TryGive(1), hold(rng.below(2))]),
+        Act::Lock(lock),
+        step(&[Op::TryGive(1)]),
+        Act::Unlock(0),
+    ]);
+    for _ in 0..2 + rng.below(2) {
+        threads[other].extend([
+            Act::Delay(1 + rng.below(3)),
+            Act::Try(lock, rng.below(3)),
+            step(&[Op::TryGive(1), hold(rng.below(2))]),
+            Act::Unlock(0),
+        ]);
+    }
+    threads[other].push(Act::Join(holder as u8));
+    threads[AUDITOR] = joins();
+    Program::new(threads)
+}
+
 /// A mutex is made, locked and deleted, each by another thread.
 pub fn latches(seed: u64) -> Program {
     let mut rng = Rng::new(seed ^ 0x1a7);
