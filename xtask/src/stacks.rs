@@ -96,10 +96,11 @@ const CORES: [Core; 4] = [
 
 /// The ways to overflow that the program knows, and what is added to them for its second thread and
 /// for words as the guard.
-const WAYS: [(u16, &str); 3] = [
+const WAYS: [(u16, &str); 4] = [
     (1, "in functions that call each other"),
     (2, "in a masked section"),
     (3, "by one frame of 256 bytes"),
+    (4, "in the input of a record"),
 ];
 const SECOND: u16 = 16;
 const WORDS: u16 = 256;

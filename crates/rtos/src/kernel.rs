@@ -1513,6 +1513,8 @@ impl<S: System> Token<S::Model> for Sys<'_, '_, S> {
     }
 
     fn undone(&self) {
+        // The error becomes a record.
+        self.port.check_stack();
         self.kernel.section(|s| s.abandon(self.me(), self.port));
     }
 }

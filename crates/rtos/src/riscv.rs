@@ -178,12 +178,20 @@ impl<const T: usize, const N: usize> Hart<'static, T, N> {
     }
 }
 
-/// Calls `$f` with the two registers of the PMP's entry `$n`, if it is one of these.
-macro_rules! entries {
-    ($n:expr, $f:ident: $($i:literal $address:literal $config:literal),*) => {
+/// Calls `$f` with the two registers of the PMP's entry `$n`, and where in the second one its byte
+/// is. `None` for an entry that this port does not use.
+macro_rules! with_entry {
+    ($n:expr, $f:ident) => {
         match $n {
-            $($i => $f!($address, $config, $i % 4 * 8),)*
-            _ => false,
+            0 => Some($f!("pmpaddr0", "pmpcfg0", 0)),
+            1 => Some($f!("pmpaddr1", "pmpcfg0", 8)),
+            2 => Some($f!("pmpaddr2", "pmpcfg0", 16)),
+            3 => Some($f!("pmpaddr3", "pmpcfg0", 24)),
+            4 => Some($f!("pmpaddr4", "pmpcfg1", 0)),
+            5 => Some($f!("pmpaddr5", "pmpcfg1", 8)),
+            6 => Some($f!("pmpaddr6", "pmpcfg1", 16)),
+            7 => Some($f!("pmpaddr7", "pmpcfg1", 24)),
+            _ => None,
         }
     };
 }
@@ -192,33 +200,39 @@ macro_rules! entries {
 /// locked.
 const NO_ACCESS: u32 = 1 << 7 | 3 << 3;
 
-/// Sets an entry of the PMP, if it is free or set to the same already. Whether it is set.
-fn set_entry(entry: usize, address: u32) -> bool {
-    macro_rules! set {
-        ($address:literal, $config:literal, $shift:expr) => {{
-            let (config, found): (u32, u32);
+/// The configuration and the address of an entry of the PMP.
+fn entry(n: usize) -> Option<(u32, u32)> {
+    macro_rules! read {
+        ($address:literal, $config:literal, $shift:literal) => {{
+            let (config, address): (u32, u32);
             // SAFETY: invariant "One core": reads registers of the PMP.
             unsafe {
                 asm!(
                     concat!("csrr {0}, ", $config), concat!("csrr {1}, ", $address),
-                    out(reg) config, out(reg) found, options(nostack)
+                    out(reg) config, out(reg) address, options(nostack)
                 )
             };
-            let config = config >> $shift & 0xFF;
+            (config >> $shift & 0xFF, address)
+        }};
+    }
+    with_entry!(n, read)
+}
+
+/// Locks an entry of the PMP that is free, or is locked for the same range already.
+fn lock_entry((n, address): (usize, u32)) {
+    macro_rules! lock {
+        ($address:literal, $config:literal, $shift:literal) => {
             // SAFETY: invariant "One core": the range is a guard, which nothing uses until the next
             // reset: `lock_guards`.
-            config == 0 && unsafe {
+            unsafe {
                 asm!(
                     concat!("csrw ", $address, ", {0}"), concat!("csrs ", $config, ", {1}"),
                     in(reg) address, in(reg) NO_ACCESS << $shift, options(nostack)
-                );
-                true
-            } || config == NO_ACCESS && found == address
-        }};
+                )
+            }
+        };
     }
-    entries!(entry, set:
-        0 "pmpaddr0" "pmpcfg0", 1 "pmpaddr1" "pmpcfg0", 2 "pmpaddr2" "pmpcfg0", 3 "pmpaddr3" "pmpcfg0",
-        4 "pmpaddr4" "pmpcfg1", 5 "pmpaddr5" "pmpcfg1", 6 "pmpaddr6" "pmpcfg1", 7 "pmpaddr7" "pmpcfg1")
+    with_entry!(n, lock);
 }
 
 /// Where a stack's guard begins.
@@ -226,12 +240,16 @@ pub(crate) fn limit(low: usize, bytes: usize) -> usize {
     low.next_multiple_of(bytes)
 }
 
-/// Lets the PMP guard so many bytes at each of these addresses. Whether it can.
-pub(crate) fn guard(limits: impl Iterator<Item = usize>, bytes: usize) -> bool {
+/// Lets the PMP guard so many bytes at each of these addresses. Whether it can: it locks all
+/// entries or none, since words are the guard otherwise, and a locked range cannot hold them.
+pub(crate) fn guard(limits: impl Iterator<Item = usize> + Clone, bytes: usize) -> bool {
     let ones = bytes / 8 - 1;
-    let mut all = true;
-    for (entry, at) in limits.enumerate() {
-        all &= set_entry(entry, (at >> 2 | ones) as u32);
+    let entries = limits.map(|at| (at >> 2 | ones) as u32).enumerate();
+    let is_usable =
+        |(n, address)| entry(n).is_some_and(|found| found.0 == 0 || found == (NO_ACCESS, address));
+    let all = entries.clone().all(is_usable);
+    if all {
+        entries.for_each(lock_entry);
     }
     all
 }

@@ -204,7 +204,11 @@ impl<'k, 'm, 'c, S: System, R: Persist> Thread<'k, 'm, 'c, S, R> {
         let sys = self.sys();
         sys.before_a_number()?;
         let live = self.rt.is_live();
-        let done = self.rt.record_with(read);
+        let done = self.rt.record_with(|| {
+            let read = read();
+            sys.port.check_stack();
+            read
+        });
         if S::CONTROL.lives != 0 && live && done.is_ok() {
             sys.progressed();
         }

@@ -42,6 +42,7 @@ pub type TurnWith<'k, 'm, 'c, S, R, D, A> = for<'a> fn(
 impl<S: System> Sys<'_, '_, S> {
     /// Before the end of a turn, which uses a number, or two.
     fn before_the_next_turn(&self) -> Result<(), Error> {
+        self.port.check_stack();
         if planted!("nv-rtos/turns-not-counted") {
             return Ok(());
         }
