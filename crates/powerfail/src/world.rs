@@ -35,6 +35,20 @@ pub struct World<'r, T> {
     of: PhantomData<fn() -> T>,
 }
 
+/// No type implements it: it is the compiler's message for a [`World`] that goes to a thread of the
+/// host.
+#[diagnostic::on_unimplemented(
+    message = "a `World` cannot go to a thread of the host",
+    label = "this runs in a thread of the host",
+    note = "`World::threads` runs the threads of a program: a campaign decides who of them runs when, \
+            so that a failure can be repeated"
+)]
+pub trait GoesToAThread {}
+
+// SAFETY: never, because nothing implements the trait.
+#[allow(unsafe_code)]
+unsafe impl<T> Sync for World<'_, T> where Self: GoesToAThread {}
+
 /// A world's value of any type, as the engine sees it: it never changes.
 pub(crate) type Value = Arc<dyn AnyWorld>;
 

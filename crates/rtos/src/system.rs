@@ -572,6 +572,20 @@ macro_rules! system {
         table { $($table:tt)* }
         $(pool { $($pool:tt)* })?
         objects { $($objects:tt)* }
+        shared { $(#[$shared_doc:meta])* $shared:ident: Mutex<$($data:tt)* }
+        $($more:tt)*
+    ) => {
+        ::core::compile_error!(
+            "the block `shared` makes the mutexes: it has the types of their data alone, as in \
+             `BOARD: Board = Board::new();`"
+        );
+    };
+    (
+        $(#[$doc:meta])*
+        $vis:vis $system:ident on $model:ty;
+        table { $($table:tt)* }
+        $(pool { $($pool:tt)* })?
+        objects { $($objects:tt)* }
         $(shared { $($(#[$shared_doc:meta])* $shared:ident: $data:ty = $first:expr;)+ })?
         threads { $($thread:ident($root:ty = $init:expr): $priority:expr;)+ }
         $(reserve {
