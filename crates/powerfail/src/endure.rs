@@ -447,15 +447,10 @@ impl Chain {
         shared.total.store(plan.boots, Relaxed);
         let mut e = engine::engine_of(setup, 0, shared.clone());
         let (model, image) = (e.model(), e.image_print());
-        let hung = |_: &[Cut], _: &Schedule| {
+        let hung = |_: &[Cut], _: &Schedule, what: &str| {
             let (boot, hash) = (shared.done.load(Relaxed), shared.lived.load(Relaxed));
             let line = plan.line(setup, &model, &image, boot, hash as u32);
-            report_text(
-                &setup.name,
-                boot,
-                &report::no_end(setup.boot_timeout),
-                &line,
-            )
+            report_text(&setup.name, boot, what, &line)
         };
         all.with_watchdog(&shared, hung, || e.live(plan, until, &*self.progress))
     }

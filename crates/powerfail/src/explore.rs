@@ -507,7 +507,8 @@ impl Campaign {
         let setup = &self.setup;
         let shared = Shared::new();
         let mut here = engine::engine_of(setup, 0, shared.clone());
-        let hung = |cuts: &[Cut], s: &Schedule| report::hung(setup, cuts, s, None);
+        let hung =
+            |cuts: &[Cut], s: &Schedule, what: &str| report::hung(setup, cuts, s, what, None);
         let done = self.with_watchdog(&shared, hung, || {
             self.check_determinism(&mut here)?;
             here.explore()
@@ -532,11 +533,11 @@ impl Campaign {
     }
 
     /// Runs `work` with a watchdog beside it, which prints the text of `hung` if a boot does not
-    /// end.
+    /// end, or overflows a stack.
     pub(crate) fn with_watchdog<R>(
         &self,
         shared: &Shared,
-        hung: impl Fn(&[Cut], &Schedule) -> String + Sync,
+        hung: impl Fn(&[Cut], &Schedule, &str) -> String + Sync,
         work: impl FnOnce() -> R,
     ) -> R {
         if cfg!(miri) {
@@ -552,7 +553,8 @@ impl Campaign {
         std::thread::scope(|scope| {
             let _stop = Stop(shared);
             scope.spawn(|| {
-                let last = |cuts: &[Cut], s: &Schedule| last_words(&hung(cuts, s));
+                let last =
+                    |cuts: &[Cut], s: &Schedule, what: &str| last_words(&hung(cuts, s, what));
                 shared.watch(&setup.name, setup.depth, setup.boot_timeout, last)
             });
             work()
@@ -576,7 +578,9 @@ impl Campaign {
         let sources: Vec<CutSource<'_>> =
             cuts.map(|(c, s)| CutSource::Line(c, s.clone())).collect();
         let shared = e.shared.clone();
-        let hung = |cuts: &[Cut], s: &Schedule| report::hung(setup, cuts, s, self.line.as_deref());
+        let hung = |cuts: &[Cut], s: &Schedule, what: &str| {
+            report::hung(setup, cuts, s, what, self.line.as_deref())
+        };
         // The same execution means the same program, even with other features.
         let other = || build::differs(l.features).filter(|_| self.pasted);
         let replayed =

@@ -99,8 +99,10 @@ impl Stack {
     /// Runs `f` and cuts it before event `after` + 1. A panic of `f` propagates.
     #[cfg(not(miri))]
     pub(crate) fn run(&mut self, fuse: &Fuse, after: u64, f: impl FnOnce()) -> RunEnd {
+        use crate::overflow::{self, Extent};
         use corosensei::{Coroutine, CoroutineResult};
         let stack = self.stack.take().unwrap_or_default();
+        let extent = Extent::of(&stack);
         fuse.left.set(after);
         // SAFETY: the coroutine does not outlive this function, so neither do the borrows of `f`.
         let mut co = unsafe {
@@ -109,7 +111,7 @@ impl Stack {
                 f()
             })
         };
-        let ran = match co.resume(()) {
+        let ran = match overflow::on(extent, b"main".as_slice(), || co.resume(())) {
             CoroutineResult::Return(()) => RunEnd::Returned,
             CoroutineResult::Yield(()) => {
                 // SAFETY: nothing outside points into that stack. Its contents are lost, like RAM.

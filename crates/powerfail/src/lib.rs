@@ -20,6 +20,7 @@ mod medium;
 mod monitor;
 mod names;
 mod observe;
+mod overflow;
 mod preempt;
 mod quick;
 mod quiet;

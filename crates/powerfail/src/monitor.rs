@@ -3,6 +3,8 @@
 
 use crate::chain::{Cut, Link, chain};
 use crate::hash::Claims;
+use crate::overflow::{self, Overflow};
+use crate::report;
 use crate::schedule::Schedule;
 use crate::world::Watched;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -52,6 +54,7 @@ pub(crate) struct EngineStatus {
     schedule: Mutex<Schedule>,
     /// The thread of its boots.
     thread: OnceLock<Thread>,
+    overflow: Overflow,
 }
 
 /// A thread of this process, as a file that says how long it has run; empty where the system has no
@@ -84,7 +87,10 @@ impl EngineStatus {
     pub(crate) fn begin(&self) {
         // Under Miri nobody watches.
         if !cfg!(miri) {
-            self.thread.get_or_init(Thread::this);
+            self.thread.get_or_init(|| {
+                overflow::tell(&self.overflow);
+                Thread::this()
+            });
         }
         self.boots.fetch_add(1, Relaxed);
         self.busy.store(true, Relaxed);
@@ -156,14 +162,15 @@ impl Shared {
         self.stop.1.notify_all();
     }
 
-    /// Waits until [`Shared::stop`]. Calls `hung`, which does not return, if a boot uses more
-    /// processor time than `patience`, or takes longer than [`HANG`].
+    /// Waits until [`Shared::stop`]. Calls `hung`, which does not return, with what has happened:
+    /// a boot uses more processor time than `patience`, or takes longer than [`HANG`], or has
+    /// overflowed a stack.
     pub(crate) fn watch(
         &self,
         name: &str,
         depth: u32,
         patience: Duration,
-        hung: impl Fn(&[Cut], &Schedule),
+        hung: impl Fn(&[Cut], &Schedule, &str),
     ) {
         let mut seen: Vec<(u64, Instant, Option<Duration>)> = Vec::new();
         let start = Instant::now();
@@ -185,14 +192,21 @@ impl Shared {
                     continue;
                 }
                 let used = ran.zip(last.2).map(|(now, then)| now.saturating_sub(then));
-                if used.is_some_and(|t| t > patience) || last.1.elapsed() > patience.max(HANG) {
+                let is_late = used.is_some_and(|t| t > patience);
+                let hangs = is_late || last.1.elapsed() > patience.max(HANG);
+                let overflow = s.overflow.thread();
+                if hangs || overflow.is_some() {
+                    let what = match overflow {
+                        Some(thread) => report::overflow(&thread),
+                        None => report::no_end(patience),
+                    };
                     let now = lock(&s.now).clone();
                     let cuts = now.map_or_else(Vec::new, |(link, cut)| {
                         let mut cuts = chain(&link);
                         cuts.push(cut);
                         cuts
                     });
-                    hung(&cuts, &lock(&s.schedule));
+                    hung(&cuts, &lock(&s.schedule), &what);
                 }
             }
             if start.elapsed() > Duration::from_secs(2) && std::io::stderr().is_terminal() {

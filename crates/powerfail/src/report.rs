@@ -120,14 +120,18 @@ pub(crate) fn no_end(timeout: Duration) -> String {
     )
 }
 
-/// The watchdog's report of a boot that takes too long.
+pub(crate) fn overflow(thread: &str) -> String {
+    format!("thread `{thread}` has overflowed its stack of 1 MiB")
+}
+
+/// The watchdog's report of a boot that takes too long, or has overflowed a stack.
 pub(crate) fn hung(
     setup: &Setup,
     cuts: &[Cut],
     schedule: &Schedule,
+    what: &str,
     replayed: Option<&str>,
 ) -> String {
-    let what = no_end(setup.boot_timeout);
     if let Some(line) = replayed {
         return format!("{}: in {line}: {what}", setup.name);
     }
@@ -140,8 +144,8 @@ pub(crate) fn hung(
         Ok(mut replayed) => {
             replayed.schedule = schedule.clone();
             let line = e.line(&replayed);
-            replayed.end = Err(what.clone());
-            build(setup, &replayed, &what, Some(line), "").report
+            replayed.end = Err(what.to_owned());
+            build(setup, &replayed, what, Some(line), "").report
         }
         Err(_) => format!("{}: {what}", setup.name),
     }

@@ -31,6 +31,7 @@
 
 use crate::coroutine::{Coroutine, CoroutineResult, DefaultStack};
 use crate::observe::Recorder;
+use crate::overflow::{self, Extent};
 use crate::preempt;
 use crate::schedule::{Choice, Choices, INTERRUPTS_MAX, Schedule, THREADS_MAX};
 use crate::trace::Event;
@@ -92,6 +93,7 @@ struct Control {
     declared: Option<Option<u8>>,
     /// `None` while it runs, and after its end.
     stack: Option<Stack>,
+    extent: Extent,
     /// Set while the stack lives.
     yielder: Option<*const Yielder>,
 }
@@ -572,18 +574,17 @@ impl Recorder {
     /// Runs threads until all have ended.
     fn run_threads(&self) {
         while let Some(next) = self.pick() {
-            let mut stack = {
+            let (mut stack, extent, name) = {
                 let d = &mut *self.3.data.borrow_mut();
                 d.current = Some(next);
                 d.idle_interrupts = 0;
                 let events = self.spend();
                 d.ran.push((events, next));
-                d.control(next)
-                    .stack
-                    .take()
-                    .expect("a thread that runs has a stack")
+                let c = d.control(next);
+                let stack = c.stack.take().expect("a thread that runs has a stack");
+                (stack, c.extent, c.name.as_bytes() as *const [u8])
             };
-            let result = stack.resume(());
+            let result = overflow::on(extent, name, || stack.resume(()));
             let mut data = self.3.data.borrow_mut();
             let d = &mut *data;
             let c = d.control(next);
@@ -624,6 +625,7 @@ impl Recorder {
         let new = d.controls.iter().all(|c| &*c.name != name);
         assert!(new, "there is a thread `{name}` already");
         let stack = d.free.pop().unwrap_or_default();
+        let extent = Extent::of(&stack);
         let (t, rec) = (number as u8, self as *const Recorder);
         let start = move |y: &Yielder, ()| {
             // SAFETY: the recorder outlives the boot.
@@ -641,6 +643,7 @@ impl Recorder {
             token: false,
             declared: None,
             stack: Some(stack),
+            extent,
             yielder: None,
         });
         d.queue.push(t);

@@ -1,5 +1,5 @@
-//! Tests that need a process of their own: the watchdog, and repetition in a fresh process. Each
-//! test runs this binary again.
+//! Tests that need a process of their own: the watchdog, overflows of stacks, and repetition in a
+//! fresh process. Each test runs this binary again.
 #![cfg(not(miri))]
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
@@ -104,6 +104,70 @@ fn the_watchdog_of_an_endurance_prints_a_line_that_hangs_again() {
     let other = line(&first).replace("boot=101", "boot=7");
     let survives = again("hangs_late", &[("POWERFAIL", &other)]);
     assert!(survives.status.success(), "{survives:?}");
+}
+
+/// Calls itself until the stack is full.
+fn recurses(depth: u32) -> u32 {
+    let frame = std::hint::black_box([depth; 64]);
+    if depth == u32::MAX {
+        return 0;
+    }
+    recurses(depth + 1) + std::hint::black_box(frame)[3]
+}
+
+#[test]
+#[ignore = "overflows on purpose"]
+fn overflows() {
+    explore(Mapped::<InOrder32>::new(64), |nv, w: &World<()>| {
+        // After a cut.
+        let full = unsafe { nv.load(0) } == 1 && unsafe { nv.load(4) } == 0;
+        w.threads(|t| {
+            t.spawn("small", 1, || unsafe { nv.store(0, 1) });
+            t.spawn("large", 1, || {
+                let n = if full { recurses(0) } else { 1 };
+                unsafe { nv.store(4, n) }
+            });
+        });
+    })
+    .name("overflows")
+    .run();
+}
+
+#[test]
+fn a_stack_that_overflows_is_named() {
+    let out = again("overflows", &[]);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(101), "{said}");
+    let what = "thread `large` has overflowed its stack";
+    assert!(said.contains(what), "{said}");
+    let from = said.find("POWERFAIL='overflows@").expect("a line") + "POWERFAIL='".len();
+    let line = said[from..].split('\'').next().unwrap();
+    let again = again("overflows", &[("POWERFAIL", line)]);
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert_eq!(again.status.code(), Some(101), "{said}");
+    assert!(said.contains(what), "{said}");
+}
+
+/// A fault that is no overflow ends the process as it does without this crate.
+#[test]
+#[ignore = "faults on purpose"]
+fn faults() {
+    explore(Mapped::<InOrder32>::new(64), |_, w: &World<()>| {
+        w.threads(|t| {
+            t.spawn("low", 1, || unsafe {
+                std::hint::black_box(std::ptr::without_provenance_mut::<u32>(64)).write_volatile(1)
+            });
+        });
+    })
+    .run();
+}
+
+#[test]
+fn another_fault_ends_the_process_with_its_signal() {
+    use std::os::unix::process::ExitStatusExt;
+    let out = again("faults", &[]);
+    // SIGSEGV.
+    assert_eq!(out.status.signal(), Some(11), "{out:?}");
 }
 
 /// A passing campaign before the failing ones, which the fresh process must skip.
