@@ -38,15 +38,16 @@
 //! the boot only: until the power fails a thread may still make progress, and nothing is in the
 //! middle of a step.
 
+use crate::boot::check_state;
 use crate::error::code;
-use crate::kernel::{Kernel, State, Sys, abort, check_state};
-use crate::objects::Step;
+use crate::kernel::{Kernel, State, Sys, abort};
+use crate::object::Step;
 use crate::port::Port;
 use crate::ram::{A_THREAD, ABORTED, AN_END, FAILED, Memory, NOTHING, Operation};
 use crate::schedule::{bit, each};
 use crate::spawn::is_reserved;
+use crate::store;
 use crate::system::{Changes, Kind, Parks, System, ThreadId};
-use crate::tags;
 use nv_replay::nvmem::planted;
 use nv_replay::nvmem::tagged::{Stamp, TagError};
 use nv_replay::{Error, pmem_tx};
@@ -54,7 +55,7 @@ use nv_replay::{Error, pmem_tx};
 /// The word with a thread's count of boots without progress.
 fn lives_word<S: System>(t: usize) -> u16 {
     const { assert!(S::CONTROL.lives < LIVES, "a system's `lives` are at most 7") };
-    tags::all::<S>() - S::THREADS.len() as u16 + t as u16
+    store::all::<S>() - S::THREADS.len() as u16 + t as u16
 }
 
 /// A thread's word.

@@ -1,6 +1,6 @@
 //! The energy that is left, if the board knows it: a program may choose by it what to do next.
 
-use crate::objects::Step;
+use crate::object::Step;
 use crate::system::System;
 use crate::thread::Thread;
 use nv_replay::Error;

@@ -1,9 +1,9 @@
 //! Prints the kernel's part of an image without the program that wrote it. Only reads; accepts any
 //! bytes.
 
-use crate::kernel::{KIND, VERSION, param};
+use crate::boot::{KIND, VERSION, param};
 use crate::ram::{ABORTED, FAILED};
-use crate::tags;
+use crate::store;
 use core::fmt::{Display, Formatter, Result, Write};
 use nv_replay::nvmem::tagged::Words;
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Superblock, Unit};
@@ -19,8 +19,8 @@ pub fn threads_at(sb: &Superblock) -> Option<usize> {
     let [words, slots] = [param::WORDS, param::SLOTS].map(|p| usize::try_from(sb.params[p]));
     let (words, slots) = (words.ok()?, slots.ok()?);
     let bytes = match sb.params[param::UNIT] {
-        2 => tags::bytes::<InOrder16>(words, slots),
-        4 => tags::bytes::<InOrder32>(words, slots),
+        2 => store::bytes::<InOrder16>(words, slots),
+        4 => store::bytes::<InOrder32>(words, slots),
         _ => return None,
     };
     Superblock::BYTES.checked_add(bytes)
@@ -102,13 +102,13 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
         let at = of + Words::<M>::bytes(count);
         number(at + (2 * index + which as usize) * len, len)
     };
-    let clock = Superblock::BYTES + tags::words_bytes::<M>(words);
+    let clock = Superblock::BYTES + store::words_bytes::<M>(words);
     writeln!(
         out,
         "kernel: {words} words, units of {unit} bytes, the clock shows {}",
         version(clock, 1, 0, number(clock, unit) & 1, 8)
     )?;
-    let bits = if tags::wide::<M>() { 8 } else { 1 };
+    let bits = if store::wide::<M>() { 8 } else { 1 };
     for index in 0..words {
         let word = number(Superblock::BYTES + index * unit, unit);
         let field = |low: u32, bits: u32| word >> low & ((1 << bits) - 1);
@@ -118,8 +118,8 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
         });
         let of = Of::word(index, sb);
         let [after, before] = [after, before].map(|state| State(state, of));
-        let thread = field(2 * bits, tags::OWNER_BITS.into());
-        match word >> (2 * bits + u32::from(tags::OWNER_BITS)) {
+        let thread = field(2 * bits, store::OWNER_BITS.into());
+        match word >> (2 * bits + u32::from(store::OWNER_BITS)) {
             0 if after.0 == 0 => {}
             0 => writeln!(out, "  word {index}{of}: {after}")?,
             n => writeln!(

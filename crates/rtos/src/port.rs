@@ -1,5 +1,41 @@
 //! The interface between the kernel and a machine.
 
+#[cfg(any(
+    all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
+    all(feature = "riscv", target_arch = "riscv32", target_os = "none"),
+    all(feature = "msp430", target_arch = "msp430")
+))]
+#[allow(unsafe_code)]
+mod bare;
+#[cfg(all(feature = "cortex-m", target_arch = "arm", target_os = "none"))]
+#[allow(unsafe_code)]
+pub mod cortex_m;
+#[cfg(all(feature = "cortex-m", target_arch = "arm", target_os = "none"))]
+#[allow(unsafe_code)]
+mod cortex_m_switch;
+#[cfg(any(
+    all(feature = "cortex-m", target_arch = "arm", target_os = "none"),
+    all(feature = "riscv", target_arch = "riscv32", target_os = "none"),
+    all(feature = "msp430", target_arch = "msp430")
+))]
+#[allow(unsafe_code)]
+mod guard;
+#[cfg(feature = "host")]
+#[allow(unsafe_code)]
+pub mod host;
+#[cfg(all(feature = "msp430", target_arch = "msp430"))]
+#[allow(unsafe_code)]
+pub mod msp430;
+#[cfg(all(feature = "msp430", target_arch = "msp430"))]
+#[allow(unsafe_code)]
+mod msp430_switch;
+#[cfg(all(feature = "riscv", target_arch = "riscv32", target_os = "none"))]
+#[allow(unsafe_code)]
+pub mod riscv;
+#[cfg(all(feature = "riscv", target_arch = "riscv32", target_os = "none"))]
+#[allow(unsafe_code)]
+mod riscv_switch;
+
 use nv_replay::nvmem::Model;
 
 /// A machine under the kernel: its clock, its timer, and how it changes from one thread to another.

@@ -2,9 +2,9 @@
 
 use crate::error::code;
 use crate::kernel::{Kernel, Sys};
-use crate::locks::Locks;
 use crate::me::Me;
-use crate::objects::Mutex;
+use crate::mutex::Locks;
+use crate::mutex::Mutex;
 use crate::port::Port;
 use crate::shared::{Held, UnitOf};
 use crate::system::{System, ThreadId};

@@ -36,12 +36,13 @@
 //! port.run(&kernel, Some(16_000)); // a tick each 16,000 cycles
 //! ```
 
-use crate::bare::{Shared, store};
-use crate::{StackOverflow, cortex_m_switch, guard};
+use crate::StackOverflow;
+use crate::port::bare::{Shared, store};
+use crate::port::{cortex_m_switch, guard};
 use core::arch::asm;
 use nv_replay::pmem_tx::Section;
 
-pub use crate::bare::{Bare as Cortex, Stack, port, tick as systick};
+pub use crate::port::bare::{Bare as Cortex, Stack, port, tick as systick};
 pub use cortex_m_switch::pendsv;
 
 /// The critical section of a core: interrupts are masked.

@@ -26,12 +26,13 @@
 //! port.run(&kernel, Some(10_000)); // a tick each 10,000 ticks of the machine timer
 //! ```
 
-use crate::bare::{Shared, store};
-use crate::{StackOverflow, guard, riscv_switch};
+use crate::StackOverflow;
+use crate::port::bare::{Shared, store};
+use crate::port::{guard, riscv_switch};
 use core::arch::asm;
 use nv_replay::pmem_tx::Section;
 
-pub use crate::bare::{Bare as Hart, Stack, port, tick};
+pub use crate::port::bare::{Bare as Hart, Stack, port, tick};
 pub use riscv_switch::{Exceptions, exception, software};
 
 /// The critical section of a core: interrupts are masked.

@@ -13,9 +13,9 @@
 
 #[cfg(target_arch = "arm")]
 use crate::cortex_m as core_of;
-use crate::guard::{self, Wanted};
 #[cfg(target_arch = "msp430")]
 use crate::msp430 as core_of;
+use crate::port::guard::{self, Wanted};
 use crate::port::{Port, Runs, Spawn};
 #[cfg(target_arch = "riscv32")]
 use crate::riscv as core_of;

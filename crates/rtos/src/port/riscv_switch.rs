@@ -1,6 +1,6 @@
 //! The switch of RISC-V, all of the port's assembly that is more than one instruction.
 
-use crate::bare::{SWITCH, Shared};
+use crate::port::bare::{SWITCH, Shared};
 use crate::riscv::excepted;
 use core::arch::naked_asm;
 

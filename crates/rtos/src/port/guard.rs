@@ -14,11 +14,11 @@
 //! | RV32, stacks that are statics | an entry of the PMP for each thread | the same |
 //! | others | four words | when the thread commits, or another one runs |
 
-use crate::bare::{MAIN, SLOTS, SWITCH, Shared, store};
 #[cfg(target_arch = "arm")]
 use crate::cortex_m as core_of;
 #[cfg(target_arch = "msp430")]
 use crate::msp430 as core_of;
+use crate::port::bare::{MAIN, SLOTS, SWITCH, Shared, store};
 #[cfg(target_arch = "riscv32")]
 use crate::riscv as core_of;
 use crate::{StackOverflow, THREADS_MAX};

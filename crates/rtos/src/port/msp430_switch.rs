@@ -1,7 +1,7 @@
 //! The switch of MSP430 and the timer's handler, all of the port's assembly that is more than a few
 //! instructions.
 
-use crate::bare::{SWITCH, tick};
+use crate::port::bare::{SWITCH, tick};
 use core::arch::naked_asm;
 
 /// The handler of Timer0_A's other interrupts, TA0_A1: the registers of the thread that runs go to

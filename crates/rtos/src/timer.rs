@@ -29,8 +29,8 @@
 
 use crate::error::code;
 use crate::kernel::{Isr, State, Sys, abort};
-use crate::objects::Step;
-use crate::places::{Always, Exists, has_places};
+use crate::made::{Always, Exists, has_places};
+use crate::object::Step;
 use crate::port::Port;
 use crate::ram::{Memory, NOTHING, Object, Operation, READS};
 use crate::system::{Kind, Layout, ObjectSpec, System};

@@ -26,12 +26,12 @@
 //! port.run(&kernel, Some(8_000)); // a tick each 8,000 cycles of SMCLK
 //! ```
 
-use crate::bare::store;
+use crate::port::bare::store;
 use core::arch::asm;
 use nv_replay::pmem_tx::Section;
 
-pub use crate::bare::{Bare as Msp430, Stack, port, tick};
-pub use crate::msp430_switch::{ta0_a0, ta0_a1};
+pub use crate::port::bare::{Bare as Msp430, Stack, port, tick};
+pub use crate::port::msp430_switch::{ta0_a0, ta0_a1};
 
 /// The critical section of a core: interrupts are masked.
 ///

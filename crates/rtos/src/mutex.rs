@@ -1,5 +1,8 @@
-//! Locks that a record tells of: those that may give up, and those of mutexes that are made and
-//! deleted at run time.
+//! Mutexes, and the locks of threads.
+//!
+//! # Locks that a record tells of
+//!
+//! Those that may give up, and those of mutexes that are made and deleted at run time.
 //!
 //! ```text
 //!  LOCKS.make(step)            as any object: the place's word + 1, with the commit
@@ -15,7 +18,7 @@
 //! another thread had it. So whether such a lock has got its mutex is a record. A
 //! [`lock`](Thread::lock) without end of a mutex of the system's description needs none.
 //!
-//! # What a cut leaves
+//! ## What a cut leaves
 //!
 //! | cut | the word | the record | the next boot |
 //! |---|---|---|---|
@@ -38,7 +41,7 @@
 //! before it knows the record, and forgets it if it had given up. In between the thread may get
 //! the mutex, if the word names it: for no longer than this call.
 //!
-//! # Delete
+//! ## Delete
 //!
 //! A delete is refused while a thread has the mutex: what it guards may be half done. To wait until
 //! it is free would be a wait inside of a step for a thread that may wait for what the step has
@@ -49,15 +52,330 @@
 //! fails, they are woken.
 
 use crate::error::code;
-use crate::kernel::{State, Sys, abort};
-use crate::objects::{FOREVER, Waited};
-use crate::places::{Alive, Always, Exists, lies_in_a_place};
+use crate::kernel::{State, Sys, abort, damaged, kinds};
+use crate::made::{Alive, Always, Exists, lies_in_a_place};
+use crate::object::{FOREVER, Waited};
 use crate::ram::{AN_END, Memory, NOTHING};
 use crate::schedule::bit;
-use crate::system::{Kind, System};
+use crate::shared::{Find, Held, Shares, UnitOf};
+use crate::system::{Kind, Layout, ObjectSpec, System};
 use crate::thread::Thread;
+use core::marker::PhantomData;
+use nv_replay::nvmem::cross::type_hash;
+use nv_replay::nvmem::tagged::TagError;
 use nv_replay::nvmem::{Persist, planted};
 use nv_replay::{Error, pmem_tx};
+
+/// A mutex of the system `S`. A thread [locks](crate::Thread::lock) it outside of steps, and runs
+/// steps while it has it.
+///
+/// The holder may lock it again: it is free when it was unlocked as often as it was locked.
+///
+/// A thread that waits for it lends the holder its priority. A power cut does not open it: the
+/// holder's first commit under the lock stores who it is, and after the next boot no other thread
+/// gets it before the holder has replayed to where it was.
+///
+/// A mutex from the block `shared` of a system has data of the type `T`: a root that all threads
+/// share, and that a step reaches through the [`Guard`](crate::Guard) only.
+///
+/// ```ignore
+/// nv_rtos::system! {
+///     Plan on Fram;
+///     // table, objects
+///     shared { BOARD: Board = Board::NEW; } // a Mutex<Plan, Board>
+///     // threads
+/// }
+///
+/// let (places, data) = Plan::share(&mut threads)?;
+/// Plan::spawn(&kernel, places, &data, &mut port, sampler, maximum);
+///
+/// let mut board = th.lock(&BOARD)?;
+/// th.step((board.data(), 3), |sys, mine, (mut board, n)| {
+///     board.get_mut(sys)?.samples += n; // with the step, or not
+///     *mine.get_mut(sys)? += n;
+///     Ok(())
+/// })?;
+/// ```
+///
+/// A mutex that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive), and has no
+/// data: those would be a root of the pool, which is made when the pool is.
+pub struct Mutex<S: Shares, T = (), G = Always> {
+    at: Layout,
+    content: u64,
+    find: Option<Find<S, T>>,
+    pub(crate) exists: G,
+}
+
+impl<S: System> Mutex<S> {
+    #[doc(hidden)]
+    pub const fn at(at: Layout) -> Self {
+        Mutex {
+            at,
+            content: 0,
+            find: None,
+            exists: Always,
+        }
+    }
+
+    /// This mutex, if it exists.
+    pub(crate) fn if_it<G>(self, exists: G) -> Mutex<S, (), G> {
+        Mutex {
+            at: self.at,
+            content: self.content,
+            find: None,
+            exists,
+        }
+    }
+}
+
+impl<S: System, T: Persist> Mutex<S, T> {
+    #[doc(hidden)]
+    pub const fn with(at: Layout, find: Find<S, T>) -> Self {
+        assert!(
+            size_of::<T>() > 0,
+            "the data of a mutex have at least one byte"
+        );
+        Mutex {
+            at,
+            content: type_hash::<T>("shared"),
+            find: Some(find),
+            exists: Always,
+        }
+    }
+}
+
+impl<S: System, T, G> Mutex<S, T, G> {
+    #[doc(hidden)]
+    pub const fn spec(&self) -> ObjectSpec {
+        ObjectSpec {
+            kind: Kind::Mutex,
+            word: self.at.word,
+            words: 1,
+            initial: 0,
+            content: self.content,
+            timer: 0,
+            reserved: 0,
+        }
+    }
+
+    #[doc(hidden)]
+    pub const fn behind(&self) -> Layout {
+        self.at.behind(self.spec(), 0)
+    }
+
+    pub(crate) const fn object(&self) -> u8 {
+        self.at.object
+    }
+
+    /// The key to its data, if it has some.
+    pub(crate) fn data<'c>(&self, cells: S::At<'c>) -> Option<Held<'c, T, UnitOf<S>>> {
+        // Known at compile time: a plain mutex has no code for data.
+        if size_of::<T>() == 0 {
+            return None;
+        }
+        self.find
+            .map(|find| Held::new(Some(find(cells, PhantomData))))
+    }
+}
+
+/// Whether a system has mutexes.
+#[inline(always)]
+pub(crate) fn has_mutexes<S: System>() -> bool {
+    const { kinds::<S>(Kind::Mutex) > 0 }
+}
+
+impl<S: System> State<'_, S> {
+    /// Locks a mutex for a thread, if no other thread has it. Returns whether it did.
+    #[inline]
+    fn try_lock(&mut self, t: usize, object: u8) -> bool {
+        let mine = t as u8 + 1;
+        match self.object(object) {
+            Some(o) if o.taken == 0 || o.taken == mine => {
+                o.taken = mine;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes that a thread holds a mutex, or will. Returns whether it held it before. A second lock
+    /// of the holder takes one more entry and checks nothing else: a replay that locks again a
+    /// mutex that it had released before the cut must not wait here either.
+    #[inline]
+    fn hold(&mut self, t: usize, object: u8) -> Result<bool, pmem_tx::Error> {
+        let c = self.control(t);
+        let again = c.held != 0 && c.hold(object).is_some();
+        let held = c.held;
+        let h = c.holds.get_mut(usize::from(held));
+        *h.ok_or(abort(code::LOCKS))? = object;
+        c.used &= !(1 << held);
+        c.held = held + 1;
+        Ok(again)
+    }
+
+    /// Notes one unlock of a mutex. Returns whether the thread still holds it: it unlocks as often
+    /// as it has locked.
+    #[inline]
+    fn let_go(&mut self, t: usize, object: u8) -> bool {
+        let c = self.control(t);
+        let Some(last) = c.held.checked_sub(1) else {
+            return false;
+        };
+        if c.holds.get(usize::from(last)) != Some(&object) {
+            c.make_last(object);
+        }
+        c.held = last;
+        last != 0 && c.hold(object).is_some() && !planted!("nv-rtos/inner-unlock-gives-back")
+    }
+
+    /// Whether the `i`-th lock of a replay was released in an earlier boot.
+    fn has_ended(&mut self, t: usize, i: usize) -> Option<(u8, bool)> {
+        let c = self.control(t);
+        let (object, used) = (*c.holds().get(i)?, c.used >> i & 1 != 0);
+        let owner = self.object(object).map_or(0, |o| o.state);
+        Some((object, used && usize::from(owner) != t + 1))
+    }
+
+    // INVARIANT "The holder is stored first": a mutex's word names its holder before the holder
+    // commits anything under the lock.
+    // Noticed by: planted `owner-not-stored`, `owner-ignored-at-boot`.
+    /// Stores a thread as the holder of its mutexes, before it commits anything under them.
+    #[inline(always)]
+    pub fn store_owners(&mut self, t: usize) -> Result<(), TagError> {
+        if !has_mutexes::<S>() {
+            return Ok(());
+        }
+        self.store_held(t)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn store_held(&mut self, t: usize) -> Result<(), TagError> {
+        let mine = t as u8 + 1;
+        let mut next = 0;
+        while let Some(object) = self.control(t).holds().get(next).copied() {
+            next += 1;
+            let Some(o) = self.ram.objects_mut().get_mut(usize::from(object)) else {
+                continue;
+            };
+            let other = o.taken == mine && o.state != mine;
+            if other && !planted!("nv-rtos/owner-not-stored") {
+                self.store.put_settled(o.word, mine)?;
+                o.state = mine;
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread is live: mutexes that it owned at the boot and does not hold now are free.
+    #[inline(always)]
+    pub fn give_back(&mut self, t: usize) {
+        if has_mutexes::<S>() && !planted!("nv-rtos/owner-stays-holder") {
+            self.give_back_owned(t);
+        }
+    }
+
+    #[inline(never)]
+    fn give_back_owned(&mut self, t: usize) {
+        for object in 0..S::OBJECTS.len() as u8 {
+            let mine = self
+                .object(object)
+                .is_some_and(|o| o.kind == Kind::Mutex && usize::from(o.taken) == t + 1);
+            if mine
+                && self.control(t).hold(object).is_none()
+                && let Some(o) = self.object(object)
+            {
+                o.taken = 0;
+                self.wake(object);
+            }
+        }
+    }
+}
+
+impl<'m, S: System> Sys<'_, 'm, S> {
+    /// Locks a mutex; or, in a replay, notes that it was. Returns whether the thread had it
+    /// already.
+    pub(crate) fn lock(&self, object: u8) -> Result<bool, Error> {
+        let me = self.me();
+        let (again, done) = self.kernel.section(|s| {
+            let again = s.hold(me, object)?;
+            if again && !planted!("nv-rtos/inner-lock-waits") {
+                return Ok((again, true));
+            }
+            let live = s.control(me).live || planted!("nv-rtos/lock-taken-in-replay");
+            Ok::<_, pmem_tx::Error>((again, !live || s.try_lock(me, object)))
+        })?;
+        if !done {
+            self.wait_for_lock(object)?;
+        }
+        Ok(again)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_for_lock(&self, object: u8) -> Result<(), pmem_tx::Error> {
+        let locked = self.wait(object, u64::MAX, |s| {
+            Ok(s.try_lock(self.me(), object).then_some(()))
+        });
+        locked.map(drop)
+    }
+
+    /// Gives a mutex back.
+    pub(crate) fn unlock(&self, object: u8) {
+        let me = self.me();
+        self.kernel.section(|s| {
+            if s.let_go(me, object) {
+                return;
+            }
+            let live = s.control(me).live;
+            match s.object(object) {
+                // In a replay, others wait until the thread is live.
+                Some(o) if live && usize::from(o.taken) == me + 1 => o.taken = 0,
+                Some(o) if planted!("nv-rtos/unlock-in-a-replay-lets-others-in") => o.taken = 0,
+                _ => return,
+            }
+            // Threads that lend their priority for this mutex wait for it.
+            if s.wake(object) {
+                s.reschedule(self.port);
+            }
+        });
+    }
+
+    // INVARIANT "A replay locks nothing": a thread locks a mutex when it has passed its records,
+    // and only if no other thread had it since its last record under the lock. Also kept by
+    // `Sys::lock`.
+    // Noticed by: planted `lock-taken-in-replay`, `ended-lock-taken-again`,
+    // `unlock-in-a-replay-lets-others-in`, `only-the-inner-lock-is-used`.
+    /// The thread has passed its records: locks what it has locked in them.
+    ///
+    /// If a record was made under the lock, the mutex's word named this thread then. If the word
+    /// names another thread, that thread locked the mutex later; so this thread had released it
+    /// before the cut and must not lock it again. It commits nothing more under it; locking again
+    /// could wait for a thread that waits for what this one does next.
+    pub(crate) fn go_live(&self) -> Result<(), pmem_tx::Error> {
+        let mut next = 0;
+        while has_mutexes::<S>() {
+            let object = self.kernel.section(|s| s.has_ended(self.me(), next));
+            let Some((object, ended)) = object else {
+                break;
+            };
+            if !ended || planted!("nv-rtos/ended-lock-taken-again") {
+                self.wait_for_lock(object)?;
+            }
+            next += 1;
+        }
+        self.kernel.section(|s| {
+            s.control(self.me()).live = true;
+            s.store_owners(self.me()).map_err(damaged)?;
+            s.give_back(self.me());
+            if const { asks_for_holders::<S>() } && !planted!("nv-rtos/live-wakes-nobody") {
+                s.wake_joiners();
+            }
+            s.reschedule(self.port);
+            Ok(())
+        })
+    }
+}
 
 /// How a thread locks a mutex. Sealed by its hidden methods.
 pub trait Locks: Exists {

@@ -27,11 +27,15 @@
 //! deleted object, would need each commit to check whether its objects exist.
 
 use crate::error::code;
+use crate::events::Events;
 use crate::kernel::{Isr, State, Sys, abort};
-use crate::objects::{Events, Mutex, Queue, Semaphore, Step};
+use crate::mutex::Mutex;
+use crate::object::Step;
+use crate::queue::Queue;
 use crate::ram::{Memory, NO_SLOT, NOTHING};
+use crate::semaphore::Semaphore;
 use crate::system::{Kind, Layout, ObjectSpec, System};
-use crate::timers::Timer;
+use crate::timer::Timer;
 use core::marker::PhantomData;
 use nv_replay::nvmem::{Plain, planted};
 use nv_replay::{Error, pmem_tx};
@@ -218,7 +222,7 @@ pub const fn each_place<const N: usize>(mut list: &[ObjectSpec]) -> [ObjectSpec;
             (all[n + 1].word, all[n + 1].reserved) = (word, IN_A_PLACE);
             if spec.timer != 0 {
                 // Where its deadlines are.
-                all[n + 1].content += (i as u64 * crate::timers::SLOTS as u64) << 32;
+                all[n + 1].content += (i as u64 * crate::timer::SLOTS as u64) << 32;
             }
             n += 2;
             i += 1;

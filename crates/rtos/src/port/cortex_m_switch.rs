@@ -1,8 +1,8 @@
 //! The switch of Cortex-M, all of the port's assembly that is more than one instruction.
 
 #[cfg(psplim)]
-use crate::bare::SLOTS;
-use crate::bare::SWITCH;
+use crate::port::bare::SLOTS;
+use crate::port::bare::SWITCH;
 use core::arch::naked_asm;
 
 /// The handler of PendSV: the registers of the thread that runs go to its stack, those of the next
