@@ -1,7 +1,5 @@
 //! The commit of a step: what its calls have claimed, and what the commit does to the objects.
 //!
-//! Everything here is in RAM, but for the [`Store`]. It changes in critical sections only.
-//!
 //! ```text
 //!  step of thread 2                        RAM                          medium
 //!    take(SEM)    an operation of 2        SEM.taken + 1: others
@@ -21,17 +19,17 @@
 //! 5 are one critical section. A cut before 4 loses the RAM. The next boot reverts the words with
 //! number n, and makes the RAM from all words.
 
-use crate::OPERATIONS_MAX;
 use crate::error::code;
 use crate::kernel::{State, Sys, abort, is, kinds, stamp};
 use crate::made::has_places;
 use crate::me::Me;
+use crate::object::Change;
 use crate::port::Port;
-use crate::queue::append;
-use crate::ram::{A_THREAD, Memory, NO_SLOT, Operation, READS};
+use crate::ram::{A_THREAD, Memory, Operation, READS};
 use crate::store;
 use crate::system::{Kind, System};
 use crate::timer::has_timers;
+use crate::{OPERATIONS_MAX, events, queue, semaphore};
 use nv_replay::nvmem::planted;
 use nv_replay::nvmem::tagged::TagError;
 use nv_replay::{Commit, Committed, Error, Token, pmem_tx};
@@ -285,38 +283,23 @@ impl<S: System> State<'_, S> {
             return MORE;
         };
         let mut found = u16::from(core::mem::take(&mut o.waiters));
-        let mut word = usize::from(o.word);
-        let before;
-        let after;
-        if is::<S>(o, Kind::Queue) {
-            if minus == NO_SLOT {
-                before = 0;
-                (word, after) = append(o, slots, plus);
-            } else {
-                word += usize::from(minus);
-                let s = slots.get_mut(word);
-                before = s.map_or(0, |s| core::mem::take(&mut s.state));
-                after = 0;
-                if !planted!("nv-rtos/slot-never-free-again") {
-                    o.free |= 1 << (minus % 32);
-                }
+        let change = if is::<S>(o, Kind::Queue) {
+            queue::commit(o, slots, plus, minus)
+        } else if is::<S>(o, Kind::Events) {
+            let (change, again) = events::commit(o, plus, minus);
+            if again {
+                found |= MORE;
             }
+            change
         } else {
-            before = o.state;
-            if is::<S>(o, Kind::Events) {
-                after = before & !minus | plus;
-                o.taken &= !minus;
-                if o.taken & plus != 0 {
-                    found |= MORE;
-                }
-            } else {
-                after = before.wrapping_add(plus).wrapping_sub(minus);
-                o.given = o.given.wrapping_sub(plus);
-                o.taken = o.taken.wrapping_sub(minus);
-            }
-            o.state = after;
-        }
+            semaphore::commit(o, plus, minus)
+        };
         // Fails only for a word that was damaged since the boot, which the next open finds.
+        let Change {
+            word,
+            before,
+            after,
+        } = change;
         let _ = self.store.put(word, stamp(t, number), before, after);
         found
     }
@@ -386,18 +369,15 @@ impl<S: System> State<'_, S> {
                 minus,
                 ..
             } = o;
-            let Some(o) = self.object(object) else {
+            let (_, objects, slots) = self.ram.parts();
+            let Some(o) = objects.get_mut(usize::from(object)) else {
                 woke |= self.give_up_thread();
                 continue;
             };
             match o.kind {
-                Kind::Semaphore => {
-                    o.given -= plus;
-                    o.taken -= minus;
-                }
-                Kind::Events => o.taken &= !minus,
-                Kind::Queue if minus == NO_SLOT => o.free |= 1 << (plus % 32),
-                Kind::Queue => self.put_back(object, minus),
+                Kind::Semaphore => semaphore::give_up(o, plus, minus),
+                Kind::Events => events::give_up(o, minus),
+                Kind::Queue => queue::give_up(o, slots, plus, minus),
                 Kind::Mutex => {}
             }
             if !planted!("nv-rtos/timer-given-up-unseen") {

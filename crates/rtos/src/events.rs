@@ -4,8 +4,8 @@
 use crate::error::code;
 use crate::kernel::{Isr, State, Sys, abort};
 use crate::made::{Always, Exists};
-use crate::object::{FOREVER, Step};
-use crate::ram::Memory;
+use crate::object::{Change, FOREVER, Step};
+use crate::ram::{Memory, Object};
 use crate::system::{Kind, Layout, Notifies, ObjectSpec, System, ThreadId};
 use core::marker::PhantomData;
 use nv_replay::nvmem::planted;
@@ -255,4 +255,47 @@ pub fn wait_notification_timeout<S: Notifies>(
     ticks: u64,
 ) -> Result<Option<u8>, pmem_tx::Error> {
     of::<S>(step.token().me()).wait_timeout(step, flags, until, ticks)
+}
+
+/// The commit of an operation that sets the flags `plus` and clears those of `minus`. Whether it has
+/// set flags that another step has claimed: see [`State::keep_set`].
+#[inline(always)]
+pub(crate) fn commit(o: &mut Object, plus: u8, minus: u8) -> (Change, bool) {
+    let before = o.state;
+    o.state = before & !minus | plus;
+    give_up(o, minus);
+    let change = Change {
+        word: o.word.into(),
+        before,
+        after: o.state,
+    };
+    (change, o.taken & plus != 0)
+}
+
+/// The operation's claims end.
+#[inline(always)]
+pub(crate) fn give_up(o: &mut Object, minus: u8) {
+    o.taken &= !minus;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_that_are_set_again_are_told() {
+        let mut o = Object {
+            state: 0b011,
+            taken: 0b011,
+            ..Object::NEW
+        };
+        // This step has claimed the first flag, another one the second.
+        let (change, again) = commit(&mut o, 0b100, 0b001);
+        assert_eq!((change.before, change.after, again), (0b011, 0b110, false));
+        assert_eq!(o.taken, 0b010);
+        let (change, again) = commit(&mut o, 0b010, 0);
+        assert_eq!((change.after, again), (0b110, true));
+        give_up(&mut o, 0b010);
+        assert_eq!((o.state, o.taken), (0b110, 0));
+    }
 }

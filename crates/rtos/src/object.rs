@@ -1,6 +1,10 @@
 //! What all objects share: the step in which they are called, how a wait ends, and what the commit of
 //! an operation changes.
 //!
+//! The file of an object has two halves. `commit` and `give_up` take the object as it is in RAM, and
+//! nothing else: no kernel, no port, no medium. The methods of `State` and the calls of programs are
+//! the other half.
+//!
 //! The functions of objects take the [`Step`] of a thread of the same system, so they are called in
 //! steps only; a mutex is locked outside of steps. What a step has done with objects takes effect
 //! with its commit, or not at all.
@@ -20,6 +24,14 @@ pub type Step<'t, 'p, 'k, 'm, S> = nv_replay::Step<'t, 'p, <S as System>::Model,
 /// that knows it. **Cost**: the stores of the clock, with the commit: three, on 16-bit units five.
 pub fn now<S: System>(step: &Step<'_, '_, '_, '_, S>) -> u64 {
     step.token().now_in_step()
+}
+
+/// What the commit of an operation stores: the word of this number goes from one state to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub word: usize,
+    pub before: u8,
+    pub after: u8,
 }
 
 /// Waits for ever.

@@ -16,9 +16,9 @@
 
 use crate::boot::check_state;
 use crate::error::code;
-use crate::kernel::{Isr, State, Sys, abort, spec, word_of};
+use crate::kernel::{Isr, State, Sys, abort, spec};
 use crate::made::{Always, Exists};
-use crate::object::{FOREVER, Step, Waited};
+use crate::object::{Change, FOREVER, Step, Waited};
 use crate::ram::{Memory, NO_SLOT, Object, Slot};
 use crate::store::MESSAGE_MAX;
 use crate::system::{Kind, Layout, ObjectSpec, System};
@@ -274,35 +274,6 @@ impl<S: System> State<'_, S> {
         Ok(Some(slot))
     }
 
-    /// Returns a message to those that nobody has claimed, in the order of tickets: not to the end.
-    pub fn put_back(&mut self, object: u8, slot: u8) {
-        let first_word = usize::from(word_of::<S>(object));
-        let (_, objects, slots) = self.ram.parts();
-        let Some(o) = objects.get_mut(usize::from(object)) else {
-            return;
-        };
-        let slots = slots.get_mut(first_word..).unwrap_or_default();
-        let ticket = slots.get(usize::from(slot)).map_or(0, |s| s.state);
-        let (mut before, mut behind) = (NO_SLOT, o.first);
-        while let Some(s) = slots.get(usize::from(behind)) {
-            let newest_first = planted!("nv-rtos/newest-first");
-            if behind == NO_SLOT || is_before(ticket, s.state) ^ newest_first {
-                break;
-            }
-            (before, behind) = (behind, s.next);
-        }
-        if let Some(s) = slots.get_mut(usize::from(slot)) {
-            s.next = behind;
-        }
-        match slots.get_mut(usize::from(before)) {
-            Some(s) if before != NO_SLOT => s.next = slot,
-            _ => o.first = slot,
-        }
-        if behind == NO_SLOT {
-            o.last = slot;
-        }
-    }
-
     #[inline(never)]
     pub fn load_queue(&mut self, object: u8, spec: &ObjectSpec) -> Result<(), TagError> {
         // A bit for each slot, as in its RAM.
@@ -317,11 +288,13 @@ impl<S: System> State<'_, S> {
                 free |= bit;
             } else {
                 check_state(word, state & FULL != 0)?;
-                let (_, _, slots) = self.ram.parts();
+                let (_, objects, slots) = self.ram.parts();
                 if let Some(s) = slots.get_mut(usize::from(word)) {
                     s.state = state;
                 }
-                self.put_back(object, slot);
+                if let Some(o) = objects.get_mut(usize::from(object)) {
+                    put_back(o, slots, slot);
+                }
             }
             bit = bit.rotate_left(1);
         }
@@ -345,6 +318,67 @@ impl<S: System> State<'_, S> {
         }
         o.sends = (TICKETS / 2).saturating_sub(oldest);
         Ok(())
+    }
+}
+
+/// The commit of an operation that sends the message in the slot `plus`, or receives that of the slot
+/// `minus`.
+#[inline(always)]
+pub(crate) fn commit(o: &mut Object, slots: &mut [Slot], plus: u8, minus: u8) -> Change {
+    if minus == NO_SLOT {
+        let (word, after) = append(o, slots, plus);
+        return Change {
+            word,
+            before: 0,
+            after,
+        };
+    }
+    let word = usize::from(o.word) + usize::from(minus);
+    let s = slots.get_mut(word);
+    let before = s.map_or(0, |s| core::mem::take(&mut s.state));
+    if !planted!("nv-rtos/slot-never-free-again") {
+        o.free |= 1 << (minus % 32);
+    }
+    Change {
+        word,
+        before,
+        after: 0,
+    }
+}
+
+/// The operation's claims end: the slot `plus` is free again, or the message in the slot `minus` is
+/// there again.
+#[inline(always)]
+pub(crate) fn give_up(o: &mut Object, slots: &mut [Slot], plus: u8, minus: u8) {
+    if minus == NO_SLOT {
+        o.free |= 1 << (plus % 32);
+    } else {
+        put_back(o, slots, minus);
+    }
+}
+
+/// Returns a message to those that nobody has claimed, in the order of tickets: not to the end.
+#[inline(never)]
+fn put_back(o: &mut Object, slots: &mut [Slot], slot: u8) {
+    let slots = slots.get_mut(usize::from(o.word)..).unwrap_or_default();
+    let ticket = slots.get(usize::from(slot)).map_or(0, |s| s.state);
+    let (mut before, mut behind) = (NO_SLOT, o.first);
+    while let Some(s) = slots.get(usize::from(behind)) {
+        let newest_first = planted!("nv-rtos/newest-first");
+        if behind == NO_SLOT || is_before(ticket, s.state) ^ newest_first {
+            break;
+        }
+        (before, behind) = (behind, s.next);
+    }
+    if let Some(s) = slots.get_mut(usize::from(slot)) {
+        s.next = behind;
+    }
+    match slots.get_mut(usize::from(before)) {
+        Some(s) if before != NO_SLOT => s.next = slot,
+        _ => o.first = slot,
+    }
+    if behind == NO_SLOT {
+        o.last = slot;
     }
 }
 
@@ -427,5 +461,72 @@ impl<S: System> Isr<'_, '_, S> {
             Ok::<_, pmem_tx::Error>(true)
         });
         Ok(sent?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue of four slots, whose words follow those of another object.
+    fn queue() -> (Object, [Slot; 6]) {
+        let o = Object {
+            word: 2,
+            state: TICKETS - 1,
+            free: 0b1111,
+            first: NO_SLOT,
+            last: NO_SLOT,
+            ..Object::NEW
+        };
+        (o, [const { Slot { state: 0, next: 0 } }; 6])
+    }
+
+    /// The slots of the messages that nobody has claimed, the oldest first.
+    fn waiting(o: &Object, slots: &[Slot]) -> [u8; 4] {
+        let (mut all, mut at) = ([NO_SLOT; 4], o.first);
+        for slot in &mut all {
+            *slot = at;
+            if at != NO_SLOT {
+                at = slots[usize::from(o.word) + usize::from(at)].next;
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn messages_come_in_the_order_of_commits() {
+        let (mut o, mut slots) = queue();
+        for slot in [2, 0, 3] {
+            let change = commit(&mut o, &mut slots, slot, NO_SLOT);
+            assert_eq!((change.word, change.before), (2 + usize::from(slot), 0));
+        }
+        assert_eq!(waiting(&o, &slots), [2, 0, 3, NO_SLOT]);
+        // Tickets go on after the last one.
+        assert_eq!([slots[4].state, slots[2].state], [FULL | 127, FULL]);
+    }
+
+    #[test]
+    fn who_gives_up_puts_a_message_back_in_its_place() {
+        let (mut o, mut slots) = queue();
+        for slot in [2, 0, 3] {
+            commit(&mut o, &mut slots, slot, NO_SLOT);
+        }
+        // Two steps claim the first and the second message, and give up in this order.
+        (o.first, o.free) = (3, 0b0010);
+        give_up(&mut o, &mut slots, NO_SLOT, 2);
+        assert_eq!(waiting(&o, &slots), [2, 3, NO_SLOT, NO_SLOT]);
+        give_up(&mut o, &mut slots, NO_SLOT, 0);
+        assert_eq!(waiting(&o, &slots), [2, 0, 3, NO_SLOT]);
+        // A step that sends gives up its slot.
+        (o.free, o.first) = (0, 0);
+        give_up(&mut o, &mut slots, 1, NO_SLOT);
+        assert_eq!(o.free, 0b0010);
+        // The oldest one is received.
+        let change = commit(&mut o, &mut slots, NO_SLOT, 2);
+        assert_eq!(
+            (change.word, change.before, change.after),
+            (4, FULL | 127, 0)
+        );
+        assert_eq!((o.free, slots[4].state), (0b0110, 0));
     }
 }

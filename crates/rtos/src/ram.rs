@@ -129,6 +129,20 @@ pub struct Control {
 }
 
 impl Object {
+    /// Before it is known: all bytes are zeros.
+    pub const NEW: Self = Object {
+        kind: Kind::Semaphore,
+        waiters: 0,
+        state: 0,
+        taken: 0,
+        given: 0,
+        first: 0,
+        last: 0,
+        sends: 0,
+        word: 0,
+        free: 0,
+    };
+
     /// What the system says of it.
     pub fn begin(&mut self, spec: &ObjectSpec) {
         (self.kind, self.word) = (spec.kind, spec.word);
@@ -261,18 +275,7 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             until: 0,
             ended: Some(Err(Error::Aborted(0))),
         }; T],
-        objects: [Object {
-            kind: Kind::Semaphore,
-            waiters: 0,
-            state: 0,
-            taken: 0,
-            given: 0,
-            first: 0,
-            last: 0,
-            sends: 0,
-            word: 0,
-            free: 0,
-        }; O],
+        objects: [Object::NEW; O],
         slots: [Slot { state: 0, next: 0 }; W],
         marks: [Mark {
             state: 0,

@@ -3,7 +3,8 @@
 use crate::error::code;
 use crate::kernel::{Isr, State, Sys, abort};
 use crate::made::{Always, Exists};
-use crate::object::{FOREVER, Step};
+use crate::object::{Change, FOREVER, Step};
+use crate::ram::Object;
 use crate::system::{Kind, Layout, ObjectSpec, System};
 use core::marker::PhantomData;
 use nv_replay::nvmem::planted;
@@ -181,5 +182,48 @@ impl<S: System> State<'_, S> {
             o.taken += 1;
         }
         Ok(Some(()))
+    }
+}
+
+/// The commit of an operation that has given `plus` and taken `minus`.
+#[inline(always)]
+pub(crate) fn commit(o: &mut Object, plus: u8, minus: u8) -> Change {
+    let before = o.state;
+    o.state = before.wrapping_add(plus).wrapping_sub(minus);
+    give_up(o, plus, minus);
+    Change {
+        word: o.word.into(),
+        before,
+        after: o.state,
+    }
+}
+
+/// The operation's claims end.
+#[inline(always)]
+pub(crate) fn give_up(o: &mut Object, plus: u8, minus: u8) {
+    o.given = o.given.wrapping_sub(plus);
+    o.taken = o.taken.wrapping_sub(minus);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ram::Object;
+
+    #[test]
+    fn a_commit_changes_the_state_and_ends_the_claims() {
+        let mut o = Object {
+            word: 7,
+            state: 3,
+            given: 2,
+            taken: 3,
+            ..Object::NEW
+        };
+        // Another step has given 1 and taken 2.
+        let change = commit(&mut o, 1, 1);
+        assert_eq!((change.word, change.before, change.after), (7, 3, 3));
+        assert_eq!((o.state, o.given, o.taken), (3, 1, 2));
+        give_up(&mut o, 1, 2);
+        assert_eq!((o.state, o.given, o.taken), (3, 0, 0));
     }
 }
