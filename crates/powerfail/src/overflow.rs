@@ -19,8 +19,8 @@ impl Overflow {
     /// The name of the thread whose stack has overflowed.
     pub(crate) fn thread(&self) -> Option<String> {
         let len = self.len.load(Acquire).checked_sub(1)?;
-        // SAFETY: invariant "A fault is the end": the name lives as long as its boot, which does not
-        // end: the thread of the host waits.
+        // SAFETY: invariant "A fault is the end": the name lives as long as its boot, which does
+        // not end: the thread of the host waits.
         let name = unsafe { std::slice::from_raw_parts(self.name.load(Relaxed), len) };
         Some(String::from_utf8_lossy(name).into_owned())
     }

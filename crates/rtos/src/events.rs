@@ -257,8 +257,8 @@ pub fn wait_notification_timeout<S: Notifies>(
     of::<S>(step.token().me()).wait_timeout(step, flags, until, ticks)
 }
 
-/// The commit of an operation that sets the flags `plus` and clears those of `minus`. Whether it has
-/// set flags that another step has claimed: see [`State::keep_set`].
+/// The commit of an operation that sets the flags `plus` and clears those of `minus`. Whether it
+/// has set flags that another step has claimed: see [`State::keep_set`].
 #[inline(always)]
 pub(crate) fn commit(o: &mut Object, plus: u8, minus: u8) -> (Change, bool) {
     let before = o.state;

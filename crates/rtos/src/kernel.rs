@@ -1,5 +1,5 @@
-//! The kernel's state, and the ways to it: [`Kernel`] for `main`, [`Sys`] for a thread, [`Isr`] for a
-//! handler.
+//! The kernel's state, and the ways to it: [`Kernel`] for `main`, [`Sys`] for a thread, [`Isr`] for
+//! a handler.
 //!
 //! Everything here is in RAM, but for the [`Store`]. It changes in critical sections only.
 

@@ -1,9 +1,9 @@
-//! What all objects share: the step in which they are called, how a wait ends, and what the commit of
-//! an operation changes.
+//! What all objects share: the step in which they are called, how a wait ends, and what the commit
+//! of an operation changes.
 //!
-//! The file of an object has two halves. `commit` and `give_up` take the object as it is in RAM, and
-//! nothing else: no kernel, no port, no medium. The methods of `State` and the calls of programs are
-//! the other half.
+//! The file of an object has two halves. `commit` and `give_up` take the object as it is in RAM,
+//! and nothing else: no kernel, no port, no medium. The methods of `State` and the calls of
+//! programs are the other half.
 //!
 //! The functions of objects take the [`Step`] of a thread of the same system, so they are called in
 //! steps only; a mutex is locked outside of steps. What a step has done with objects takes effect

@@ -321,8 +321,8 @@ impl<S: System> State<'_, S> {
     }
 }
 
-/// The commit of an operation that sends the message in the slot `plus`, or receives that of the slot
-/// `minus`.
+/// The commit of an operation that sends the message in the slot `plus`, or receives that of the
+/// slot `minus`.
 #[inline(always)]
 pub(crate) fn commit(o: &mut Object, slots: &mut [Slot], plus: u8, minus: u8) -> Change {
     if minus == NO_SLOT {
