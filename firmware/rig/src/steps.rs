@@ -83,7 +83,7 @@ impl Marks {
         let image = m.image();
         let names = Names::of(image);
         let found: HashSet<_> = inlined(image, &names, begins).into_iter().collect();
-        let entry = image.symbol("nv_rtos::cortex_m_switch::pendsv");
+        let entry = image.symbol("nv_rtos::port::cortex_m_switch::pendsv");
         let exit = entry.and_then(|from| {
             let handler = m.disassemble(from, from + 0x80);
             handler.iter().find(|i| i.1 == "bx lr").map(|i| i.0)

@@ -204,7 +204,7 @@ impl Program {
     /// Whether each stack was long enough: there is something in it that is still as this life
     /// found it.
     fn stacks(&self, node: &Node, seed: u64) -> Result<(), String> {
-        let at = self.image.address("nv_rtos::bare::SWITCH");
+        let at = self.image.address("nv_rtos::port::bare::SWITCH");
         let at = at.ok_or("no SWITCH in the image")?;
         // Behind the addresses of two slots, and the slot of `main`.
         let slots = (3..3 + THREADS_MAX as u16).map(|n| node.cpu().word(at + 2 * n));
