@@ -14,7 +14,7 @@
 //! are ranges, the last one spans them, with the words between them, which are as they were.
 //!
 //! The image holds values. None of their bytes is uninitialised padding: the region has the model
-//! [`Ram`](nvmem::Ram).
+//! [`Ram`].
 //!
 //! The bytes in `scratch` of the owner count as zeros. So the medium never holds a journal, unless
 //! a transaction was open at a save; the next save at rest then writes zeros over it.

@@ -97,7 +97,7 @@ use nv_replay::{Error, pmem_tx};
 /// })?;
 /// ```
 ///
-/// A mutex that was [made](crate::Places) at run time is marked [`Alive`](crate::Alive), and has no
+/// A mutex that was [made](crate::Places) at run time is marked [`Alive`], and has no
 /// data: those would be a root of the pool, which is made when the pool is.
 pub struct Mutex<S: Shares, T = (), G = Always> {
     at: Layout,
