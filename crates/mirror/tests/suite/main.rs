@@ -11,4 +11,3 @@ mod padding;
 #[path = "../../../powerfail/tests/support/runs.rs"]
 mod runs;
 mod support;
-mod two;
