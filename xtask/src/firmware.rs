@@ -173,7 +173,8 @@ pub fn build_tmp105(project: &Project, s: &Step) -> Result<Image> {
 /// Builds the program whose threads overflow their stacks, in the profile dev or release.
 ///
 /// An MSP430 has no room for what the profile dev makes. There it keeps the checks of that profile,
-/// and is optimised for size.
+/// and is optimised for size. Its core library is built here, and has no checks of its own, as the
+/// one that comes with the compiler for the other targets.
 ///
 /// **Errors**: as [`build`].
 pub fn build_stacks(project: &Project, target: &str, dev: bool, s: &Step) -> Result<PathBuf> {
@@ -189,6 +190,9 @@ pub fn build_stacks(project: &Project, target: &str, dev: bool, s: &Step) -> Res
         for setting in ["opt-level=\"s\"", "lto=\"fat\"", "codegen-units=1"] {
             c.args(["--config", &format!("profile.{profile}.{setting}")]);
         }
+        let core = format!("profile.{profile}.package.core.debug-assertions=false");
+        // An incremental build makes other code, and CI makes none.
+        c.args(["--config", &core]).env("CARGO_INCREMENTAL", "0");
         for_msp430(&mut c)?;
         // Without the names of the sources' files it fits.
         c.args([
