@@ -31,6 +31,17 @@ pub enum MirrorError<E> {
     BadMemory,
     /// The owner's region is not the whole region of this mirror. Nothing was saved.
     OtherRegion,
+    /// Another mirror has written the range since this one opened it, or since its last save.
+    /// Nothing was stored: what the other mirror has saved stays, and what this one has not saved
+    /// is lost. It refuses all later saves. Drop it, make sure that the range has one mirror, and
+    /// open it again: what was saved last is there. A power cut has the same effect.
+    ///
+    /// A mirror alone on its range does not get this error, also not after a save that failed or
+    /// was cut. There is one exception, at the first save after an open on flash. What was cut may
+    /// read as blank at the open, and as whole at the save: a record of one program word, or a
+    /// segment whose confirmation was cut and then the erase of it. Nothing that was durable is
+    /// lost: open the range again.
+    OtherMirror,
 }
 
 impl<E: fmt::Debug> fmt::Display for MirrorError<E> {
@@ -45,6 +56,7 @@ impl<E: fmt::Debug> fmt::Display for MirrorError<E> {
             MirrorError::BadSegments => f.write_str("too few or too many segments"),
             MirrorError::BadMemory => f.write_str("the memory is too small or too large"),
             MirrorError::OtherRegion => f.write_str("not the whole region of this mirror"),
+            MirrorError::OtherMirror => f.write_str("another mirror has written the range"),
         }
     }
 }

@@ -61,6 +61,11 @@ pub(crate) struct Log {
     /// See [`Log::tail`]. Apart from the flag, because an `Option` takes a word more.
     last_tail: Tail,
     open: bool,
+    /// Another mirror has written the range.
+    taken: bool,
+    /// The check of the last record or base image that this mirror has written, or has tried to; 0
+    /// for none.
+    pub own_check: u32,
 }
 
 /// The end of the records of the open segment.
@@ -85,6 +90,8 @@ impl Log {
             blank: true,
             last_tail: Tail::default(),
             open: false,
+            taken: false,
+            own_check: 0,
         }
     }
 
@@ -96,6 +103,39 @@ impl Log {
     /// The next record goes there.
     pub(crate) fn continue_at(&mut self, tail: Tail) {
         (self.last_tail, self.open) = (tail, true);
+    }
+
+    /// Where the records of the log end, also if the next save begins a segment. `None`: nobody
+    /// knows.
+    pub(crate) fn end(&self) -> Option<Tail> {
+        if planted!("nv-mirror/other-record-unseen") {
+            return None;
+        }
+        (self.last_tail.end != 0).then_some(self.last_tail)
+    }
+
+    /// The records of the log end there.
+    pub(crate) fn ends_at(&mut self, end: Tail) {
+        self.last_tail = end;
+    }
+
+    /// This mirror tries to write a segment: what was read before counts no longer. The check of a
+    /// header is that of no record.
+    pub(crate) fn tries(&mut self, check: u32) {
+        if self.own_check == 0 {
+            self.own_check = check;
+        }
+    }
+
+    /// Whether another mirror has written the range.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken
+    }
+
+    /// Another mirror has written the range: no save goes there any more.
+    pub(crate) fn take(&mut self) {
+        self.open = false;
+        self.taken = !planted!("nv-mirror/refused-once");
     }
 
     /// The next save begins a segment.
@@ -136,6 +176,26 @@ impl Log {
         if self.blank || is_newer(number, self.highest) {
             (self.highest, self.blank) = (number, false);
         }
+    }
+
+    /// Something lies in a segment. If it was erased, the save of another mirror has failed there:
+    /// it is erased again.
+    pub(crate) fn found_begun(&mut self, s: u8) {
+        let is_erased = self.level(s) == ERASED;
+        if is_erased && !planted!("nv-mirror/erased-stays-erased") {
+            self.drop(s);
+        }
+    }
+
+    /// Whether a segment has a number that is newer than that of the newest one, and was not there
+    /// when this mirror was opened. The number is not used again.
+    pub(crate) fn is_new(&mut self, s: u8, number: u32, newest: Option<u8>) -> bool {
+        let unused = !self.blank && is_newer(number, self.highest);
+        if unused && !planted!("nv-mirror/number-used-again") {
+            self.highest = number;
+        }
+        let was_there = number == self.number(s) && self.own_check == 0;
+        !was_there && newest.is_none_or(|n| is_newer(number, self.number(n)))
     }
 
     /// The segment does not count.

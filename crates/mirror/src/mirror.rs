@@ -100,7 +100,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
     ///
     /// **Power loss**: nothing is written. **Cost**: reads the headers and one segment; another
     /// segment for each one whose writing was cut. On a medium without a log, reads the range.
-    /// **Errors**: [`MirrorError`], except [`MirrorError::OtherRegion`].
+    /// **Errors**: [`MirrorError`], except [`MirrorError::OtherRegion`] and
+    /// [`MirrorError::OtherMirror`].
     pub fn open<M: Model>(
         medium: D,
         range: Range<u32>,
@@ -260,8 +261,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// the last save of this boot. Otherwise one record: 8 bytes, and for each run of changed words
     /// 4 bytes and the words. On flash the first save of a boot, and elsewhere one that finds no
     /// room, begins a segment: the whole image without zeros, and on flash an erase. Compares image
-    /// and shadow. **Errors**: [`MirrorError::Medium`]; nothing that was durable is lost, and
-    /// the next save begins a segment. [`MirrorError::OtherRegion`].
+    /// and shadow. To notice another mirror, a save that writes reads two headers of 24 bytes, and
+    /// without erase 8 bytes or more where the record goes. **Errors**: [`MirrorError::Medium`];
+    /// nothing that was durable is lost, and the next save begins a segment.
+    /// [`MirrorError::OtherRegion`]. [`MirrorError::OtherMirror`].
     pub fn durable<T: AtRest>(
         &mut self,
         owner: &mut T,
@@ -329,6 +332,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             if self.log.tail().is_some_and(|t| t.end - t.at >= most) {
                 return Ok(());
             }
+            wait!(self.check_others(true))?;
             wait!(self.begin(owner))
         })
     }
@@ -350,10 +354,13 @@ impl<'m, D: Medium> Mirror<'m, D> {
     }
 
     fn check<T: AtRest>(&self, owner: &mut T) -> Result<(), MirrorError<D::Error>> {
-        if owner.resting(|owned| self.image.is(&owned)) {
-            return Ok(());
+        if !owner.resting(|owned| self.image.is(&owned)) {
+            return Err(MirrorError::OtherRegion);
         }
-        Err(MirrorError::OtherRegion)
+        if self.log.is_taken() {
+            return Err(MirrorError::OtherMirror);
+        }
+        Ok(())
     }
 
     // INVARIANT "The shadow is the medium": while a segment is open, the shadow holds what the
@@ -363,6 +370,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
     fn save<T: AtRest>(&mut self, owner: &mut T) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             let Some(tail) = self.log.tail() else {
+                wait!(self.check_others(!Self::FLASH))?;
                 return wait!(self.begin(owner));
             };
             // From here on the shadow may be ahead of the medium. Then the segment is closed.
@@ -371,12 +379,13 @@ impl<'m, D: Medium> Mirror<'m, D> {
             if bytes == 0 {
                 return Ok(());
             }
-            if Self::SIZES.padded(bytes) > tail.end - tail.at {
-                return wait!(self.begin(owner));
-            }
             // Until the record is complete, the segment is closed.
             if !planted!("nv-mirror/goes-on-after-error") {
                 self.log.close();
+            }
+            wait!(self.check_others(true))?;
+            if Self::SIZES.padded(bytes) > tail.end - tail.at {
+                return wait!(self.begin(owner));
             }
             let tail = wait!(self.write_record(tail, Some(&runs)))?;
             if !planted!("nv-mirror/no-flush") {
@@ -386,6 +395,109 @@ impl<'m, D: Medium> Mirror<'m, D> {
             self.saved(owner);
             Ok(())
         })
+    }
+
+    // INVARIANT "Log as left": a save writes only if no other mirror has written since this one's
+    // last save or open. So of two mirrors that save in turn, none writes over what the other has
+    // saved. What a save of its own has left incomplete is no difference: its check says so.
+    // Noticed by: tests/suite/two.rs; planted `other-mirror-ignored`, `other-record-unseen`,
+    // `other-segment-unseen`, `newest-header-unseen`, `own-record-forgotten`, `torn-end-believed`,
+    // `number-used-again`, `erased-stays-erased`, `unconfirmed-shows-another`.
+
+    /// Refuses to save if another mirror has written the range. `newest_stays`: nobody but another
+    /// mirror changes the header of the newest segment. On flash this is certain of a segment that
+    /// this mirror has begun; one that it has found may read differently after a cut.
+    ///
+    /// | what another mirror has done | what shows it |
+    /// |---|---|
+    /// | begun a segment | its number is newer, and its base image is none of this mirror's |
+    /// | appended a record | it follows the end that this mirror knows |
+    /// | formatted, or come round | the newest segment has another header |
+    ///
+    /// What a cut has left of a save, this mirror has seen at its open, or the base image there is
+    /// not intact, or on flash the segment is not confirmed.
+    fn check_others(&mut self, newest_stays: bool) -> output!(Result<(), MirrorError<D::Error>>) {
+        steps!({
+            if planted!("nv-mirror/other-mirror-ignored") {
+                return Ok(());
+            }
+            if wait!(self.sees_other(newest_stays))? {
+                self.log.take();
+                return Err(MirrorError::OtherMirror);
+            }
+            Ok(())
+        })
+    }
+
+    fn sees_other(&mut self, newest_stays: bool) -> output!(Result<bool, MirrorError<D::Error>>) {
+        steps!({
+            let newest = self.log.newest(MARKED);
+            // An open may have read nothing of what a cut has left. This mirror erases that before
+            // it completes a segment; until then only a save that has ended counts.
+            let mut least = if newest_stays { MARKED } else { CONFIRMED };
+            if planted!("nv-mirror/unconfirmed-shows-another") {
+                least = UNREADABLE;
+            }
+            for s in 0..self.log.count {
+                let at = self.log.range(s).start;
+                let (is_begun, header) = wait!(self.read_header(at))?;
+                if is_begun {
+                    self.log.found_begun(s);
+                }
+                let header = match header {
+                    Decoded::Header(h, crc) if h.shape == self.shape() => Some((h.number, crc)),
+                    _ => None,
+                };
+                let number = header.map(|(number, _)| number);
+                let must_stay = newest_stays && newest == Some(s);
+                let stays = !must_stay || number == Some(self.log.number(s));
+                if !stays && !planted!("nv-mirror/newest-header-unseen") {
+                    return Ok(true);
+                }
+                let others = match header.filter(|(n, _)| self.log.is_new(s, *n, newest)) {
+                    Some((number, crc)) => {
+                        wait!(self.read_level(at, crc))? >= least
+                            && wait!(self.others_follow(self.base(s, number)))?
+                    }
+                    None => false,
+                };
+                if others && !planted!("nv-mirror/other-segment-unseen") {
+                    return Ok(true);
+                }
+            }
+            match self.log.end() {
+                Some(end) => wait!(self.others_follow(end)),
+                None => Ok(false),
+            }
+        })
+    }
+
+    /// Whether a record or a base image follows there that this mirror has not written. The last
+    /// one of its own that does is the new end: a save of it has failed, and has stored it.
+    fn others_follow(&mut self, end: Tail) -> output!(Result<bool, MirrorError<D::Error>>) {
+        steps!({
+            let mut reader = Reader::new(end);
+            let mut end = end;
+            while let Some(next) = wait!(self.read_record(&mut reader, end, false))? {
+                let is_own = next.check == self.log.own_check;
+                if !is_own || planted!("nv-mirror/own-record-forgotten") {
+                    return Ok(true);
+                }
+                end = next;
+                self.log.ends_at(end);
+                reader.skip_to(end.at);
+            }
+            Ok(false)
+        })
+    }
+
+    /// Where the base image of a segment with this number begins.
+    fn base(&self, s: u8, number: u32) -> Tail {
+        let Range { start, end } = self.log.range(s);
+        let shape = self.shape();
+        let (_, check) = Header { number, shape }.encode();
+        let at = start + Self::SIZES.base;
+        Tail { at, end, check }
     }
 
     /// A save has ended.
@@ -424,6 +536,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             self.log.set(target, UNREADABLE, number);
             let shape = self.shape();
             let (header, crc) = Header { number, shape }.encode();
+            self.log.tries(crc);
             let mut tail = Tail {
                 at: start + Self::SIZES.base,
                 end,
@@ -616,6 +729,8 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 wait!(self.append(&mut out, word))?;
             }
             let check = crc.finish();
+            // Before its last word: what is read back with this check is of this mirror.
+            self.log.own_check = check;
             wait!(self.append(&mut out, check))?;
             if let Some((at, bytes)) = out.last::<D>() {
                 wait!(self.medium.write(at, bytes)).map_err(MirrorError::Medium)?;
@@ -648,6 +763,23 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let [a, b, ..] = bytes;
             let of_relume = [a, b] == [MAGIC[0], MAGIC[1]];
             Ok((of_relume, Header::decode(&bytes)))
+        })
+    }
+
+    /// The level of a segment with a header of this check.
+    fn read_level(&mut self, at: u32, crc: u32) -> output!(Result<u8, MirrorError<D::Error>>) {
+        steps!({
+            if !Self::FLASH {
+                return Ok(CONFIRMED);
+            }
+            let at = at + Self::SIZES.header;
+            let marker = Marker { at, checksum: crc };
+            let progress = wait!(marker::read_progress(&mut self.medium, marker));
+            Ok(match progress.map_err(MirrorError::Medium)? {
+                Progress::Confirmed => CONFIRMED,
+                Progress::Marked => MARKED,
+                _ => UNREADABLE,
+            })
         })
     }
 
@@ -689,18 +821,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     }
                     Decoded::Nothing => continue,
                 };
-                let mut level = CONFIRMED;
-                if Self::FLASH {
-                    let at = at + Self::SIZES.header;
-                    let marker = Marker { at, checksum: crc };
-                    let progress = wait!(marker::read_progress(&mut self.medium, marker))
-                        .map_err(MirrorError::Medium)?;
-                    level = match progress {
-                        Progress::Confirmed => CONFIRMED,
-                        Progress::Marked => MARKED,
-                        _ => UNREADABLE,
-                    };
-                }
+                let level = wait!(self.read_level(at, crc))?;
                 self.log.set(s, level, number);
             }
             Ok(())
@@ -723,6 +844,9 @@ impl<'m, D: Medium> Mirror<'m, D> {
             }
             while let Some(s) = self.log.newest(MARKED) {
                 if let Some(tail) = wait!(self.load_segment(s))? {
+                    if wait!(self.is_blank_at(tail))? {
+                        self.log.ends_at(tail);
+                    }
                     // On flash the last record may be unstable, so this boot begins a segment.
                     if !Self::FLASH || planted!("nv-mirror/appends-after-boot") {
                         self.log.continue_at(tail);
@@ -739,6 +863,23 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 self.log.drop(s);
             }
             wait!(self.check_blank())
+        })
+    }
+
+    /// Whether flash is blank behind the last record. Otherwise a record that was cut may lie
+    /// there, and may read as whole later.
+    fn is_blank_at(&mut self, end: Tail) -> output!(Result<bool, MirrorError<D::Error>>) {
+        steps!({
+            let (at, behind) = (end.at, end.at + Self::SIZES.unit);
+            if !Self::FLASH || behind > end.end {
+                return Ok(false);
+            }
+            if planted!("nv-mirror/torn-end-believed") {
+                return Ok(true);
+            }
+            let fill = const { erased(&D::CONTRACT) };
+            wait!(marker::all_bytes_are(&mut self.medium, at, behind, fill))
+                .map_err(MirrorError::Medium)
         })
     }
 
@@ -820,18 +961,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
     /// Reads a segment to the image. `None` if its base image is not intact.
     fn load_segment(&mut self, s: u8) -> output!(Result<Option<Tail>, MirrorError<D::Error>>) {
         steps!({
-            let Range { start, end } = self.log.range(s);
-            let number = self.log.number(s);
-            let shape = self.shape();
-            let (_, crc) = Header { number, shape }.encode();
-            let mut tail = Tail {
-                at: start + Self::SIZES.base,
-                end,
-                check: crc,
-            };
+            let mut tail = self.base(s, self.log.number(s));
             let mut reader = Reader::new(tail);
             let mut base = false;
-            while let Some(next) = wait!(self.load_record(&mut reader, tail))? {
+            while let Some(next) = wait!(self.read_record(&mut reader, tail, true))? {
                 base = true;
                 tail = next;
                 reader.skip_to(tail.at);
@@ -863,11 +996,13 @@ impl<'m, D: Medium> Mirror<'m, D> {
     // go to the image, and then to the shadow.
     // Noticed by: planted `record-read-twice`, `torn-record-stays`, `check-ignored`.
 
-    /// Reads one record to the image. `None`, and the image as before, if it is none.
-    fn load_record(
+    /// Reads one record; to the image if `load` says so. `None`, and the image as before, if it is
+    /// none.
+    fn read_record(
         &mut self,
         reader: &mut Reader,
         tail: Tail,
+        load: bool,
     ) -> output!(Result<Option<Tail>, MirrorError<D::Error>>) {
         steps!({
             let words = self.image.words();
@@ -886,8 +1021,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 };
                 crc = crc.word(word);
                 if let Some(i) = run.next() {
-                    self.image.put(i, word);
-                    high = i + 1;
+                    if load {
+                        self.image.put(i, word);
+                        high = i + 1;
+                    }
                     continue;
                 }
                 let (from, len) = ((word & 0xFFFF) as usize, (word >> 16) as usize);
@@ -895,7 +1032,9 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     if from < run.end || len > words || from > words - len {
                         break;
                     }
-                    low = low.min(from);
+                    if load {
+                        low = low.min(from);
+                    }
                     run = from..from + len;
                     continue;
                 }

@@ -4,7 +4,7 @@
 //! the queue, makes what it found durable, and tells the world. What the world has seen must never
 //! revert.
 
-mod media;
+pub mod media;
 mod program;
 
 use media::{Again4, Bytes2, Bytes4, Bytes32, HalfPages, Pages, other_data, used};

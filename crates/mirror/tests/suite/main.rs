@@ -11,3 +11,4 @@ mod padding;
 #[path = "../../../powerfail/tests/support/runs.rs"]
 mod runs;
 mod support;
+mod two;

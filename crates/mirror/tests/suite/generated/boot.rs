@@ -321,6 +321,11 @@ fn life<'m, D: Medium, S: Store<'m>>(
                 let due = judge.begins_save(how, &state);
                 meter.begin(fault);
                 let ended = mirror.save(how, fault, store);
+                if let Some(Err(MirrorError::OtherMirror)) = &ended {
+                    judge.looks_like_two();
+                    world.update(|w| w.at += 1);
+                    return Some(Open::Found(Fault::Never));
+                }
                 if let Some(Err(e)) = &ended {
                     assert_eq!(*e, MirrorError::Medium(Failed));
                     assert!(matches!(fault, Fault::Fails(..)), "a failure of its own");

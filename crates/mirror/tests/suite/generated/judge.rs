@@ -130,6 +130,12 @@ impl<'a, 'w> Judge<'a, 'w> {
         expected
     }
 
+    /// A save says that the range has another mirror. It has none, but on flash what two cuts have
+    /// left in a row may look like one.
+    pub fn looks_like_two(&self) {
+        assert!(self.flash && self.world.get().doubts > 2, "a false alarm");
+    }
+
     /// Whether `open_or_format` may write: there never was a log, or a format has erased it.
     pub fn may_write(&self) -> bool {
         let seen = self.world.get();
