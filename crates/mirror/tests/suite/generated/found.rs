@@ -7,7 +7,7 @@ use super::program::{How::*, MANY, NONE, Op::*, Program, REOPEN, SAVE, three};
 use super::store::Raw;
 use super::{chip, mapped, older, opens, rotten};
 use nv_mirror::Durability::*;
-use powerfail::{World, explore};
+use powerfail::{World, explore, explore_with};
 
 /// What is read may be in a write buffer only. A mirror that is opened again in the same power-on
 /// period must not call it durable.
@@ -87,23 +87,25 @@ fn more_places_than_runs() {
     .run();
 }
 
-/// A save has begun a segment, and fails after it has written the header, before the last flush.
-/// The next save begins the same segment again: its header must be gone for sure before its base
-/// image is written.
+/// A save has begun a segment, and fails at any operation: at one of them it has written the header,
+/// before the last flush. The next save begins the same segment again: its header must be gone for
+/// sure before its base image is written.
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of boots")]
 fn a_segment_is_begun_twice_behind_a_buffer() {
-    explore(mapped(2 * 1088), |nv, w: &World<'_, Seen>| {
-        let fails = Save(Durable, Fails(5, All));
-        let ops = vec![MANY, SAVE, MANY, SAVE, MANY, fails, NONE, SAVE];
-        let program = Program {
-            waits: false,
-            durability: BeforeOutput,
-            ops,
-        };
-        boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
-    })
-    .run();
+    for n in 0..16 {
+        explore_with(n, mapped(2 * 1088), |nv, w: &World<'_, Seen>, n| {
+            let fails = Save(Durable, Fails(*n, All));
+            let ops = vec![MANY, SAVE, MANY, SAVE, MANY, fails, NONE, SAVE];
+            let program = Program {
+                waits: false,
+                durability: BeforeOutput,
+                ops,
+            };
+            boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
+        })
+        .run();
+    }
 }
 
 /// The range reads as never saved, because the only header has rotted. The program saves the same
