@@ -7,6 +7,20 @@ pub(crate) use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultS
 #[cfg(miri)]
 pub(crate) use baton::{Coroutine, CoroutineResult, DefaultStack, Yielder};
 
+/// Bytes of a stack.
+pub(crate) const STACK: usize = 1 << 20;
+
+/// A stack for a thread of a boot.
+#[cfg(not(miri))]
+pub(crate) fn new_stack() -> DefaultStack {
+    DefaultStack::new(STACK).expect("the host has memory for a stack")
+}
+
+#[cfg(miri)]
+pub(crate) fn new_stack() -> DefaultStack {
+    DefaultStack
+}
+
 /// The part of `corosensei`'s interface that is used here. Exactly one of the threads runs at a
 /// time, the others wait for a message, so nothing is accessed by two of them at once.
 #[cfg(miri)]
@@ -17,7 +31,6 @@ mod baton {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread::JoinHandle;
 
-    #[derive(Default)]
     pub(crate) struct DefaultStack;
 
     pub(crate) enum CoroutineResult<Y, R> {

@@ -99,9 +99,10 @@ impl Stack {
     /// Runs `f` and cuts it before event `after` + 1. A panic of `f` propagates.
     #[cfg(not(miri))]
     pub(crate) fn run(&mut self, fuse: &Fuse, after: u64, f: impl FnOnce()) -> RunEnd {
+        use crate::coroutine::new_stack;
         use crate::overflow::{self, Extent};
         use corosensei::{Coroutine, CoroutineResult};
-        let stack = self.stack.take().unwrap_or_default();
+        let stack = self.stack.take().unwrap_or_else(new_stack);
         let extent = Extent::of(&stack);
         fuse.left.set(after);
         // SAFETY: the coroutine does not outlive this function, so neither do the borrows of `f`.

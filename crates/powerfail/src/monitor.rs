@@ -87,15 +87,14 @@ impl EngineStatus {
     pub(crate) fn begin(&self) {
         // Under Miri nobody watches.
         if !cfg!(miri) {
-            self.thread.get_or_init(|| {
-                overflow::tell(&self.overflow);
-                Thread::this()
-            });
+            self.thread.get_or_init(Thread::this);
         }
+        overflow::tell(Some(&self.overflow));
         self.boots.fetch_add(1, Relaxed);
         self.busy.store(true, Relaxed);
     }
     pub(crate) fn end(&self) {
+        overflow::tell(None);
         self.busy.store(false, Relaxed);
     }
     pub(crate) fn at(&self, parent: &Option<Arc<Link>>, cut: &Cut) {

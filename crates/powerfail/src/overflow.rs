@@ -39,7 +39,7 @@ mod handler {
         }
     }
 
-    pub(crate) fn tell(_: &Overflow) {}
+    pub(crate) fn tell(_: Option<&Overflow>) {}
 
     pub(crate) fn on<R>(_: Extent, _: *const [u8], f: impl FnOnce() -> R) -> R {
         f()
@@ -87,9 +87,10 @@ mod handler {
     static BEFORE: OnceLock<[sigaction; 2]> = OnceLock::new();
     const FAULTS: [c_int; 2] = [SIGSEGV, SIGBUS];
 
-    /// This thread of the host runs boots; their overflows are told there.
-    pub(crate) fn tell(to: &Overflow) {
-        TOLD.set(to);
+    /// This thread of the host runs a boot; its overflows are told there. `None`: its boot has
+    /// ended.
+    pub(crate) fn tell(to: Option<&Overflow>) {
+        TOLD.set(to.map_or(null(), |to| to));
         BEFORE.get_or_init(|| {
             FAULTS.map(|signal| {
                 // SAFETY: the handler only reads and stores cells and atomics, and waits or
@@ -125,7 +126,8 @@ mod handler {
         // SAFETY: the kernel passes it.
         let at = unsafe { (*info).si_addr() } as usize;
         let is_of = |r: &Runs| (r.stack.low..r.stack.high).contains(&at);
-        // SAFETY: null, or that of the engine whose boot runs on this thread.
+        // SAFETY: null, or that of the engine whose boot runs on this thread: `tell` takes it back
+        // when that boot ends.
         let told = unsafe { TOLD.get().as_ref() };
         if let (Some(runs), Some(told)) = (RUNS.get().filter(is_of), told) {
             told.name.store(runs.name as *mut u8, Relaxed);

@@ -2,6 +2,7 @@
 
 use crate::build;
 use crate::chain::{Cut, FailedRun};
+use crate::coroutine::STACK;
 use crate::engine::{self, Setup};
 use crate::replay::{CutSource, Replayed};
 use crate::schedule::Schedule;
@@ -121,7 +122,8 @@ pub(crate) fn no_end(timeout: Duration) -> String {
 }
 
 pub(crate) fn overflow(thread: &str) -> String {
-    format!("thread `{thread}` has overflowed its stack of 1 MiB")
+    let kib = STACK / 1024;
+    format!("thread `{thread}` has overflowed its stack of {kib} KiB")
 }
 
 /// The watchdog's report of a boot that takes too long, or has overflowed a stack.

@@ -29,7 +29,7 @@
 //! **The cut.** At the end of a boot every stack that is left is dropped like RAM: no destructor
 //! runs.
 
-use crate::coroutine::{Coroutine, CoroutineResult, DefaultStack};
+use crate::coroutine::{Coroutine, CoroutineResult, DefaultStack, new_stack};
 use crate::observe::Recorder;
 use crate::overflow::{self, Extent};
 use crate::preempt;
@@ -624,7 +624,7 @@ impl Recorder {
         assert!(number < THREADS_MAX, "at most {THREADS_MAX} threads");
         let new = d.controls.iter().all(|c| &*c.name != name);
         assert!(new, "there is a thread `{name}` already");
-        let stack = d.free.pop().unwrap_or_default();
+        let stack = d.free.pop().unwrap_or_else(new_stack);
         let extent = Extent::of(&stack);
         let (t, rec) = (number as u8, self as *const Recorder);
         let start = move |y: &Yielder, ()| {
