@@ -111,6 +111,8 @@ pub struct Seen {
     formatting: bool,
     /// Values that were ever begun.
     begun: Vec<u32>,
+    /// Boots since the last change that has returned.
+    boots: u32,
 }
 
 impl Default for Seen {
@@ -120,6 +122,7 @@ impl Default for Seen {
             possible: vec![0],
             formatting: false,
             begun: vec![0],
+            boots: 0,
         }
     }
 }
@@ -129,6 +132,17 @@ impl Seen {
     fn begins(&mut self, n: u32) {
         self.possible.push(n);
         self.begun.push(n);
+    }
+
+    /// Three cuts in a row, on flash: more than a record survives. docs/failure-model/nvmem.md.
+    fn may_be_lost(&self, flash: bool) -> bool {
+        flash && self.boots > 3
+    }
+
+    /// This value was set.
+    fn is_set(&mut self, n: u32) {
+        self.counts(n);
+        self.boots = 1;
     }
 
     /// This value counts: it was set, or an open has found it.
@@ -141,7 +155,7 @@ impl Seen {
     fn finds(&mut self, n: u32, flash: bool) {
         let older = flash && self.formatting && self.begun.contains(&n);
         assert!(
-            older || self.possible.contains(&n),
+            older || self.possible.contains(&n) || self.may_be_lost(flash),
             "{n} is found, and possible are {:?}",
             self.possible
         );
@@ -213,6 +227,7 @@ form!(Async: AsyncRecord<Value>, value, finish, open_or_migrate(migrated));
 
 /// One boot of a script, from the operation after the one where the last boot was cut.
 pub fn boot<D: Medium>(nv: D, world: &World<'_, Seen>, script: &Script) {
+    world.update(|w| w.boots = 4.min(w.boots + 1));
     let control = Control::new();
     let mut nv = Faulty::new(nv, &control);
     let run = Run {
@@ -294,16 +309,16 @@ impl Run<'_, '_> {
             Op::Open(fault) => {
                 self.control.meets(fault);
                 let opened = F::open(nv, fault);
+                let flash = <D as Medium>::CONTRACT.erase.is_some();
                 if let Some(Err(RecordError::Foreign | RecordError::Damaged)) = opened
-                    && world.with(|w| w.formatting)
+                    && world.with(|w| w.formatting || w.may_be_lost(flash))
                 {
-                    // A format that was cut left this. It is called again.
+                    // A format that was cut left this, or a chain of cuts.
                     return Some(Op::Format(Fault::None));
                 }
                 let Some(record) = self.done("open", opened) else {
                     return again;
                 };
-                let flash = <D as Medium>::CONTRACT.erase.is_some();
                 world.update(|w| w.finds(F::number::<D>(&record), flash));
                 record
             }
@@ -312,7 +327,7 @@ impl Run<'_, '_> {
                 let Some(record) = self.done("format", F::format(nv, n, fault)) else {
                     return again;
                 };
-                world.update(|w| w.counts(n));
+                world.update(|w| w.is_set(n));
                 record
             }
             Op::Read(fault) => {
@@ -332,7 +347,7 @@ impl Run<'_, '_> {
             let done = F::set::<D>(&mut record, n, fault);
             let mut expected = before;
             if self.done("set", done).is_some() {
-                world.update(|w| w.counts(n));
+                world.update(|w| w.is_set(n));
                 expected = n;
             }
             assert_eq!(F::number::<D>(&record), expected, "the value in RAM");
