@@ -33,7 +33,7 @@ pub(crate) mod param {
 const TIME_MAX: u64 = u64::MAX / 2;
 
 impl<'m, S: System> Kernel<'m, S> {
-    /// The superblock of that part. A constant: a boot compares it, and builds nothing.
+    /// The superblock of the kernel's part. A constant: a boot compares it, and builds nothing.
     const SUPERBLOCK: Superblock = {
         let mut params = [0; 8];
         params[param::SEQ_BITS] = S::TABLE.seq_bits as u32;

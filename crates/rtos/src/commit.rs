@@ -9,7 +9,7 @@
 //!    1 a part of the old words is settled, if it is due                 0, s, s
 //!    2 for each operation                  SEM.state - 1, taken - 1     2, n, old, old - 1
 //!                                          slot 3 behind the last one   2, n, empty, full 17
-//!      who waits for the object is ready
+//!      the threads that wait for the object are ready
 //!    3 fence
 //!    4 header or state word of the step's record                        n: the commit store
 //!    5 fence; pick the next thread

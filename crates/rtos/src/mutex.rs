@@ -506,7 +506,7 @@ fn recorded<'m, S: System, R: Persist>(
 
 impl<S: System> State<'_, S> {
     // INVARIANT "Named before the record": a record says that a thread has locked a mutex only if
-    // the mutex's word named the thread before; then no other thread gets the mutex before this
+    // the mutex's word named the thread before. Then no other thread gets the mutex before this
     // one is live or has released it. Also kept by `take_named`.
     // Noticed by: planted `owner-of-a-made-mutex-not-stored`, `owner-ignored-at-boot`.
     /// Takes a mutex that was made at run time, if it exists and nobody has it. What to wait for,
@@ -545,9 +545,9 @@ impl<S: System> State<'_, S> {
         Ok(None)
     }
 
-    // INVARIANT "Deleted without a holder": at the commit that deletes a mutex no thread has it,
-    // and no thread that has not passed its records had it when the power was cut; no thread gets
-    // it between the call and the commit. Also kept by `take_made`, `Sys::delete_mutex` and
+    // INVARIANT "Deleted without a holder": at the commit that deletes a mutex no thread has it.
+    // Also no thread had it when the power was cut and has not passed its records yet. No thread
+    // gets it between the call and the commit. Also kept by `take_made`, `Sys::delete_mutex` and
     // `go_live`.
     // Noticed by: planted `held-mutex-deleted`, `mutex-deleted-in-a-replay`,
     // `mutex-locked-while-it-is-deleted`, `live-wakes-nobody`.

@@ -12,7 +12,7 @@
 //! | ARMv8-M with the main extension | PSPLIM | when the stack pointer passes the limit |
 //! | ARMv7-M with a MPU | a region of the MPU for each thread | at the first load or store in it |
 //! | RV32, stacks that are statics | an entry of the PMP for each thread | the same |
-//! | others | four words | when the thread commits, or another one runs |
+//! | others | four words | before the thread commits a step or a record, or another one runs |
 
 #[cfg(target_arch = "arm")]
 use crate::cortex_m as core_of;

@@ -87,9 +87,9 @@ fn more_places_than_runs() {
     .run();
 }
 
-/// A save has begun a segment, and fails at any operation: at one of them it has written the header,
-/// before the last flush. The next save begins the same segment again: its header must be gone for
-/// sure before its base image is written.
+/// A save has begun a segment, and fails at any operation. At one it has written the header, before
+/// the last flush. The next save begins the same segment again: its header must be gone for sure
+/// before its base image is written.
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of boots")]
 fn a_segment_is_begun_twice_behind_a_buffer() {
