@@ -84,6 +84,9 @@ pub struct Object {
     pub word: u16,
     /// A queue's empty slots that nobody has reserved.
     pub free: u32,
+    #[cfg(target_arch = "msp430")]
+    #[expect(dead_code, reason = "see the sizes below")]
+    unused: [u8; 2],
 }
 
 /// A word, if it is that of a queue's slot.
@@ -126,7 +129,14 @@ pub struct Control {
     pub until: u64,
     /// How it has ended.
     pub ended: Option<Result<(), Error>>,
+    #[cfg(target_arch = "msp430")]
+    #[expect(dead_code, reason = "see the sizes below")]
+    unused: [u8; 12],
 }
+
+// An MSP430 calls a multiplication for the address of an element, unless its size is a power of 2.
+#[cfg(target_arch = "msp430")]
+const _: () = assert!(size_of::<Object>() == 16 && size_of::<Control>() == 64);
 
 impl Object {
     /// Before it is known: all bytes are zeros.
@@ -141,6 +151,8 @@ impl Object {
         sends: 0,
         word: 0,
         free: 0,
+        #[cfg(target_arch = "msp430")]
+        unused: [0; 2],
     };
 
     /// What the system says of it.
@@ -274,6 +286,8 @@ impl<const T: usize, const O: usize, const W: usize> Memory for Ram<T, O, W> {
             unsettled: 0,
             until: 0,
             ended: Some(Err(Error::Aborted(0))),
+            #[cfg(target_arch = "msp430")]
+            unused: [0; 12],
         }; T],
         objects: [Object::NEW; O],
         slots: [Slot { state: 0, next: 0 }; W],
