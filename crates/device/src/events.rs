@@ -76,7 +76,7 @@ pub enum Posted {
 ///
 /// fn boot(fram: Region<'_, InOrder32>) -> Result<u32, Box<dyn std::error::Error>> {
 ///     let (contexts, rest) = fram.split_at(256).map_err(|(e, _)| e)?;
-///     let (number, rest) = last_committed(rest).map_err(|refused| refused.error)?;
+///     let number = last_committed(&rest)?;
 ///     let committed = Committed::of(number, &Config::DEFAULT);
 ///     let (buttons,) = open::<(Ring<8>,), _>(contexts, committed, ((),))?;
 ///     let node = Set::new(Node { buttons });

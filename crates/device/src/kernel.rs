@@ -23,7 +23,7 @@ use nv_replay::pmem_tx::Width;
 use nv_replay::{Commit, Committed as Done, Error, OpenError, ThreadRoots, Threads, Token};
 use nv_rtos::{Joiner, System, ThreadId, With};
 
-impl Committed {
+impl<'o> Committed<'o> {
     // INVARIANT "The thread that commits": the contexts of the devices of a thread are settled at
     // the boot by the number of that thread.
     // Noticed by: planted `number-of-another-thread`.
@@ -102,7 +102,7 @@ impl Committed {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of_thread<S: System, T: ThreadRoots>(
-        threads: &Threads<'_, T, S::Model>,
+        threads: &'o Threads<'_, T, S::Model>,
         thread: ThreadId<S>,
     ) -> Result<Self, OpenError>
     where

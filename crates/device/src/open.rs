@@ -15,7 +15,8 @@ use nv_replay::nvmem::superblock::{self, State, Superblock};
 use nv_replay::nvmem::{CommitNumber, Model, NumberOwner, Plain, Region, Unit};
 
 /// What the program's steps have committed: from
-/// [`last_committed`](nv_replay::last_committed), before the runtime is opened.
+/// [`last_committed`](nv_replay::last_committed). It is good until the runtime is opened: a use
+/// after that does not compile.
 ///
 /// ```
 /// use nv_device::Committed;
@@ -25,27 +26,29 @@ use nv_replay::nvmem::{CommitNumber, Model, NumberOwner, Plain, Region, Unit};
 /// # let region = Region::<InOrder32>::new(&mut memory);
 /// # const TABLE: Config = Config::DEFAULT;
 ///
-/// let (number, region) = last_committed(region).map_err(|refused| refused.error)?;
+/// let number = last_committed(&region)?;
 /// let committed = Committed::of(number, &TABLE);
-/// # let _ = (region, committed);
+/// # let _ = committed;
 /// # Ok::<(), nv_device::nv_replay::OpenError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Committed {
-    number: CommitNumber,
+pub struct Committed<'o> {
+    number: CommitNumber<'o>,
     bits: u8,
 }
 
-impl Committed {
+impl Committed<'static> {
     /// No step commits a context: each commits by itself.
-    pub const NOTHING: Committed = Committed {
+    pub const NOTHING: Self = Committed {
         number: CommitNumber::new(NumberOwner::PROGRAM, 0),
         bits: 0,
     };
+}
 
+impl<'o> Committed<'o> {
     /// The last committed number of a runtime whose table was formatted with `config`. The contexts
     /// change with the steps of that runtime only.
-    pub const fn of(number: CommitNumber, config: &Config) -> Self {
+    pub const fn of(number: CommitNumber<'o>, config: &Config) -> Self {
         Committed {
             number,
             bits: config.seq_bits,
@@ -280,7 +283,9 @@ pub(crate) const DESCRIPTIONS: core::ops::Range<usize> = 2..6;
 
 /// Opens the contexts of a program's devices, and its event rings, in a region of their own.
 /// Formats a blank region with the `initial` values, or recovers a used one: what steps have staged
-/// counts if and only if it is `committed`. Call this at every boot, before the runtime is opened.
+/// counts if and only if it is `committed`. Call this at every boot, before the runtime is opened:
+/// the runtime's next step takes the number that a cut step has left staged. An update that starts
+/// over opens the contexts, too, even if it does not use them.
 ///
 /// Accepts any bytes. **Power loss**: a format begins again; a recovery is repeated. **Cost**:
 /// reads the superblock, and each context once. **Errors**: [`OpenError`].
@@ -297,7 +302,7 @@ pub(crate) const DESCRIPTIONS: core::ops::Range<usize> = 2..6;
 /// ```
 pub fn open<'m, T: Items<M>, M: Model>(
     mut region: Region<'m, M>,
-    committed: Committed,
+    committed: Committed<'_>,
     initial: T::Initial,
 ) -> Result<T::Open<'m>, OpenError> {
     let needed = bytes::<T, M>();

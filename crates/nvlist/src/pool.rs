@@ -68,7 +68,7 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     ///
     /// An operation that was staged with that number is finished; any other is dropped. **Errors**:
     /// those of [`NodePool::open`]; [`OpenError::WrongOwner`].
-    pub fn open_resolved<N: Into<CommitNumber>>(
+    pub fn open_resolved<'o, N: Into<CommitNumber<'o>>>(
         region: Region<'m, M>,
         contexts: usize,
         resolve: impl Fn(usize) -> N,
@@ -86,7 +86,7 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     /// # Safety
     /// This program, or one with the same types, formatted the region. Nothing else has written to
     /// it since, and the medium has kept it.
-    pub unsafe fn open_trusting<N: Into<CommitNumber>>(
+    pub unsafe fn open_trusting<'o, N: Into<CommitNumber<'o>>>(
         region: Region<'m, M>,
         contexts: usize,
         resolve: impl Fn(usize) -> N,
@@ -94,10 +94,10 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         Self::open_checked(region, contexts, &|context| resolve(context).into(), false)
     }
 
-    fn open_checked(
+    fn open_checked<'o>(
         region: Region<'m, M>,
         contexts: usize,
-        resolve: &dyn Fn(usize) -> CommitNumber,
+        resolve: &dyn Fn(usize) -> CommitNumber<'o>,
         check: bool,
     ) -> Result<Self, OpenFailure<'m, M>> {
         const {
@@ -167,9 +167,9 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     }
 
     #[inline]
-    fn recover(
+    fn recover<'o>(
         core: &Core<'m, M>,
-        resolve: &dyn Fn(usize) -> CommitNumber,
+        resolve: &dyn Fn(usize) -> CommitNumber<'o>,
         check: bool,
     ) -> Result<(), OpenError> {
         let mut owners = 0..core.geo.contexts;

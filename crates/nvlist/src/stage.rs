@@ -41,7 +41,10 @@ impl<'b> Context<'b> {
     ///
     /// On a medium with 16-bit units it has 16 bits. **Errors**: the number is one of another owner
     /// than that which the resolver has returned for this context.
-    pub fn stage_seq(self, number: impl Into<CommitNumber>) -> Result<StageSeq<'b>, WrongOwner> {
+    pub fn stage_seq<'o>(
+        self,
+        number: impl Into<CommitNumber<'o>>,
+    ) -> Result<StageSeq<'b>, WrongOwner> {
         let number = number.into();
         if number.owner() != self.owner && !planted!("nvlist/number-of-any-owner") {
             return Err(WrongOwner);

@@ -7,9 +7,12 @@
 //! ```
 //!
 //! A number is 3 to 16 bits on the medium. In RAM it knows its owner, so a structure that resolves
-//! by the numbers of one owner refuses those of another one before it stores anything.
+//! by the numbers of one owner refuses those of another one before it stores anything. It also
+//! borrows the region that it was read from: once the region is opened, the number is out of date,
+//! and a use of it does not compile.
 
 use crate::{Model, Region};
+use core::marker::PhantomData;
 
 /// Whose commits a number counts: those of one thread of one region, or those that the program
 /// counts itself. It says nothing beyond this power-on period.
@@ -40,21 +43,28 @@ impl NumberOwner {
 }
 
 /// The number of a commit, and whose it is: of the commit that is about to be made, or of the last
-/// one that was found on the medium.
+/// one that was found on the medium. `'o` is the time for which it stays the last one: it ends when
+/// the owner opens its region, since it may commit again then.
 ///
 /// A `u32` is a number of the program's own: [`NumberOwner::PROGRAM`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct CommitNumber {
+pub struct CommitNumber<'o> {
     owner: NumberOwner,
     number: u32,
+    _until_opened: PhantomData<&'o ()>,
 }
 
-impl CommitNumber {
-    /// A number of this owner; 0 for no commit. Only who stores the commits makes it.
+impl CommitNumber<'_> {
+    /// A number of this owner; 0 for no commit. Only the owner makes it, and gives it the borrow of
+    /// its region.
     #[inline(always)]
     pub const fn new(owner: NumberOwner, number: u32) -> Self {
-        CommitNumber { owner, number }
+        CommitNumber {
+            owner,
+            number,
+            _until_opened: PhantomData,
+        }
     }
 
     /// Whose it is.
@@ -70,7 +80,7 @@ impl CommitNumber {
     }
 }
 
-impl From<u32> for CommitNumber {
+impl From<u32> for CommitNumber<'_> {
     fn from(number: u32) -> Self {
         CommitNumber::new(NumberOwner::PROGRAM, number)
     }

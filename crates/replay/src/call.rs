@@ -363,7 +363,7 @@ where
     ///
     /// fn program(region: Region<'_, InOrder32>) -> Result<(), Box<dyn std::error::Error>> {
     ///     let (lists, region) = region.split_at(512).map_err(|(e, _)| e)?;
-    ///     let (number, region) = last_committed(region).map_err(|r| r.error)?; // before the open
+    ///     let number = last_committed(&region)?; // before the open
     ///     let mut queue =
     ///         NodePool::<u32, 1>::open_resolved(lists, 1, |_| number).map_err(|r| r.error)?;
     ///     let mut rt = Replay::<u32>::open(region, Options::default(), |_| Ok(0))

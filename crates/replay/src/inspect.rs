@@ -1,6 +1,6 @@
 //! Lists the records of a table without the program that wrote them.
 
-use crate::error::{OpenError, OpenFailure};
+use crate::error::OpenError;
 use crate::open::{self, ScanResult};
 use crate::table::{CallKind, RecordView, Table};
 use crate::threads::Tables;
@@ -47,42 +47,25 @@ pub enum TableItem {
 /// Calls `visit` with each item of the table at the start of `region`, or of each table if it is
 /// one of several [`Threads`](crate::Threads). Writes nothing.
 ///
-/// The region comes back in every case. **Errors**: [`OpenError`].
-pub fn inspect<'m, M: Model>(
-    region: Region<'m, M>,
+/// **Errors**: [`OpenError`].
+pub fn inspect<M: Model>(
+    region: &Region<'_, M>,
     visit: &mut dyn FnMut(TableItem),
-) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
-    let region = match Tables::of(region)? {
-        Ok(tables) => return inspect_threads(tables, visit),
-        Err(region) => region,
-    };
-    let (found, region) = open::scan_region(region, &mut record_visitor(visit))?;
+) -> Result<(), OpenError> {
+    if let Some(tables) = Tables::of(region)? {
+        for n in 0..tables.count {
+            visit(TableItem::Thread { thread: n as u8 });
+            let found = tables.table(n).visit_records(record_visitor(visit));
+            visit(end::<M>(&found.map_err(OpenError::Damaged)?));
+        }
+        return Ok(());
+    }
+    let found = open::scan_region(region, &mut record_visitor(visit))?;
     // A blank region holds nothing.
     if let Some(found) = found {
         visit(end::<M>(&found));
     }
-    Ok(region)
-}
-
-/// [`inspect`] for several tables.
-fn inspect_threads<'m, M: Model>(
-    tables: Tables<'m, M>,
-    visit: &mut dyn FnMut(TableItem),
-) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
-    for n in 0..tables.count {
-        visit(TableItem::Thread { thread: n as u8 });
-        let found = tables.table(n).visit_records(record_visitor(visit));
-        match found {
-            Ok(found) => visit(end::<M>(&found)),
-            Err(damage) => {
-                return Err(OpenFailure {
-                    error: OpenError::Damaged(damage),
-                    region: tables.region,
-                });
-            }
-        }
-    }
-    Ok(tables.region)
+    Ok(())
 }
 
 fn end<M: Model>(found: &ScanResult) -> TableItem {

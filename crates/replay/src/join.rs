@@ -1,7 +1,7 @@
 //! Joins: something outside of the pool takes effect with a step's commit store.
 //!
 //! ```text
-//! last_committed(region) -> n     others open first, and resolve what they staged with n
+//! last_committed(&region) -> n     others open first, and resolve what they staged with n
 //! Replay::open
 //!
 //! step_join:  body runs -> prepared -> join(result, commit)
@@ -10,7 +10,7 @@
 //!                                        finish the staged work         cut: finished at open
 //! ```
 
-use crate::error::{Error, OpenFailure};
+use crate::error::{Error, OpenError};
 use crate::open;
 use crate::outbox::{Outlet, Queue};
 use crate::table::{CommitWord, Table};
@@ -40,7 +40,7 @@ impl<'c, M: Model> Commit<'c, M> {
     /// The number of the step's commit. Work staged with it takes effect if and only if
     /// [`last_committed`] returns it after a cut.
     #[inline(always)]
-    pub fn number(&self) -> CommitNumber {
+    pub fn number(&self) -> CommitNumber<'c> {
         CommitNumber::new(self.table.owner, self.ready.seq())
     }
 
@@ -107,16 +107,31 @@ pub(crate) fn commit_joined<M: Model, E: Outlet>(
 }
 
 /// The number of the last committed transaction, 0 for none. An owner of joined operations resolves
-/// its staged operation with it, and then takes numbers of this region only. Call this before
-/// [`Replay::open`](crate::Replay::open), which may commit again.
+/// its staged operation with it, and then takes numbers of this region only.
 ///
-/// Writes nothing. The region comes back in every case. **Cost**: reads the superblock and the
-/// headers of all records that count. **Errors**: [`OpenError`](crate::OpenError).
-pub fn last_committed<M: Model>(
-    region: Region<'_, M>,
-) -> Result<(CommitNumber, Region<'_, M>), OpenFailure<'_, M>> {
-    let (found, region) = open::scan_region(region, &mut |_, _| {})?;
-    let owner = NumberOwner::thread_of(&region, 0);
+/// [`Replay::open`](crate::Replay::open) may commit again, so the number is good until then: it
+/// borrows the region, and a use after the open does not compile.
+///
+/// ```compile_fail,E0505
+/// use nv_replay::nvmem::{InOrder32, Region};
+/// use nv_replay::{Options, Replay, last_committed};
+///
+/// # fn boot(region: Region<'_, InOrder32>) -> Result<(), Box<dyn core::error::Error>> {
+/// let number = last_committed(&region)?;
+/// let rt = Replay::<u32>::open(region, Options::default(), |_| Ok(0));
+/// println!("{}", number.get()); // `rt` may have committed more
+/// # drop(rt);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Writes nothing. **Cost**: reads the superblock and the headers of all records that count.
+/// **Errors**: [`OpenError`].
+pub fn last_committed<'o, M: Model>(
+    region: &'o Region<'_, M>,
+) -> Result<CommitNumber<'o>, OpenError> {
+    let found = open::scan_region(region, &mut |_, _| {})?;
+    let owner = NumberOwner::thread_of(region, 0);
     let number = found.map_or(0, |found| found.committed);
-    Ok((CommitNumber::new(owner, number), region))
+    Ok(CommitNumber::new(owner, number))
 }

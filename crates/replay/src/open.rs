@@ -841,24 +841,19 @@ fn stored_geometry<M: Model>(region: &Region<'_, M>) -> Result<Option<Geometry>,
 /// Scans a region without knowing its objects' types, and calls `visit` with each record. `None`
 /// for a blank region.
 ///
-/// The region comes back in every case. **Errors**: [`OpenError`].
+/// **Errors**: [`OpenError`].
 pub(crate) fn scan_region<'m, M: Model>(
-    region: Region<'m, M>,
+    region: &Region<'m, M>,
     visit: &mut RecordVisitor<'_, 'm, M>,
-) -> Result<(Option<ScanResult>, Region<'m, M>), OpenFailure<'m, M>> {
-    let geo = match stored_geometry(&region) {
-        Ok(Some(geo)) => geo,
-        Ok(None) => return Ok((None, region)),
-        Err(error) => return Err(OpenFailure { error, region }),
+) -> Result<Option<ScanResult>, OpenError> {
+    let Some(geo) = stored_geometry(region)? else {
+        return Ok(None);
     };
-    let mut table = Table::new(region, geo);
-    match table.visit_records(visit) {
-        Ok(found) => Ok((Some(found), table.region)),
-        Err(damage) => Err(OpenFailure {
-            error: OpenError::Damaged(damage),
-            region: table.region,
-        }),
-    }
+    // SAFETY: invariant "Sole region": it is borrowed while this table is in use, and the table is
+    // only read.
+    let mut table = Table::new(unsafe { region.tail(0) }, geo);
+    let found = table.visit_records(visit).map_err(OpenError::Damaged)?;
+    Ok(Some(found))
 }
 
 impl<'m, M: Model> Table<'m, M> {

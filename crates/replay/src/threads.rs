@@ -676,11 +676,11 @@ where
 
     /// The number of a thread's last committed transaction; 0 for a thread that does not exist. A
     /// program that stages words of its own with numbers of this thread resolves them with it: see
-    /// [`Token`](crate::Token). Call it before the places are handed out; the borrow checks that.
+    /// [`Token`](crate::Token). It is good until the places are handed out: the borrow checks that.
     ///
     /// **Power loss**: writes nothing. **Cost**: reads the headers of the thread's records.
     /// **Errors**: the table is damaged.
-    pub fn last_committed(&self, thread: usize) -> Result<CommitNumber, OpenError> {
+    pub fn last_committed(&self, thread: usize) -> Result<CommitNumber<'_>, OpenError> {
         let tables = &self.tables;
         let mut number = 0;
         if thread < Self::COUNT.tables {
@@ -1159,45 +1159,39 @@ impl<M: Model> Table<'_, M> {
 }
 
 /// The tables of a region of several threads, for a reader that does not know the threads' types.
-pub(crate) struct Tables<'m, M> {
-    pub region: Region<'m, M>,
+pub(crate) struct Tables<'r, 'm, M> {
+    region: &'r Region<'m, M>,
     geo: Geometry,
     pub count: usize,
 }
 
-impl<'m, M: Model> Tables<'m, M> {
-    /// Reads the layout of a region of several threads. `Err` in the result is a region that is
-    /// none.
+impl<'r, 'm, M: Model> Tables<'r, 'm, M> {
+    /// Reads the layout of a region of several threads. `None` if it is none.
     ///
     /// **Errors**: [`OpenError`].
-    #[allow(clippy::type_complexity)]
-    pub fn of(region: Region<'m, M>) -> Result<Result<Self, Region<'m, M>>, OpenFailure<'m, M>> {
+    pub fn of(region: &'r Region<'m, M>) -> Result<Option<Self>, OpenError> {
         let mine = table::superblock::<M>(&Config::SMALL, None, region.len(), 0);
-        let sb = match superblock::probe(&region, &mine) {
+        let sb = match superblock::probe(region, &mine) {
             superblock::State::Ready(sb) => sb,
-            _ => return Ok(Err(region)),
+            _ => return Ok(None),
         };
         if (sb.kind, sb.version) != (mine.kind, VERSION_THREADS) {
-            return Ok(Err(region));
+            return Ok(None);
         }
         let same = |i: usize| sb.params[i] == mine.params[i];
-        let count = ThreadCount::decode(sb.params[param::THREADS]);
-        let read = match count {
-            Some(count) if same(param::UNIT) && same(param::LEN) => {
-                geometry(&region, &sb, count.tables).map(|geo| (geo, count.tables))
-            }
-            _ if !same(param::UNIT) => Err(OpenError::Config(ConfigItem::Unit)),
-            _ => Err(OpenError::Damaged(Damage::Superblock)),
-        };
-        match read {
-            Ok((geo, count)) => Ok(Ok(Tables { region, geo, count })),
-            Err(error) => Err(OpenFailure { error, region }),
+        if !same(param::UNIT) {
+            return Err(OpenError::Config(ConfigItem::Unit));
         }
+        let count = ThreadCount::decode(sb.params[param::THREADS]);
+        let count = count.filter(|_| same(param::LEN));
+        let count = count.ok_or(OpenError::Damaged(Damage::Superblock))?.tables;
+        let geo = geometry(region, &sb, count)?;
+        Ok(Some(Tables { region, geo, count }))
     }
 
     /// The table of the thread `n`, which is less than `count`.
     pub fn table(&self, n: usize) -> Table<'m, M> {
-        table_of(&self.region, &self.geo, n)
+        table_of(self.region, &self.geo, n)
     }
 }
 
@@ -1205,36 +1199,29 @@ impl<'m, M: Model> Tables<'m, M> {
 /// of its last committed transaction. 0 for a blank region, and for a thread that the region does
 /// not have.
 ///
-/// Call it before [`Threads::open`]. Writes nothing. **Cost** and **Errors**: as there;
-/// [`OpenError::FormatVersion`] for the region of a single program.
-pub fn last_committed_of<M: Model>(
-    region: Region<'_, M>,
+/// It is good until [`Threads::open`], which the borrow checks. Writes nothing. **Cost** and
+/// **Errors**: as there; [`OpenError::FormatVersion`] for the region of a single program.
+pub fn last_committed_of<'o, M: Model>(
+    region: &'o Region<'_, M>,
     thread: usize,
-) -> Result<(CommitNumber, Region<'_, M>), OpenFailure<'_, M>> {
-    let owner = NumberOwner::thread_of(&region, thread);
-    let number = |n, region| Ok((CommitNumber::new(owner, n), region));
-    let tables = match Tables::of(region)? {
-        Ok(tables) => tables,
-        Err(region) => {
-            return match open::scan_region(region, &mut |_, _| {})? {
-                (None, region) => number(0, region),
-                (Some(_), region) => Err(OpenFailure {
-                    error: OpenError::FormatVersion {
-                        stored: table::VERSION,
-                    },
-                    region,
-                }),
-            };
+) -> Result<CommitNumber<'o>, OpenError> {
+    let number = match Tables::of(region)? {
+        Some(tables) if thread < tables.count => {
+            let found = tables.table(thread).scan().map_err(OpenError::Damaged)?;
+            found.committed
         }
+        Some(_) => 0,
+        None => match open::scan_region(region, &mut |_, _| {})? {
+            None => 0,
+            Some(_) => {
+                return Err(OpenError::FormatVersion {
+                    stored: table::VERSION,
+                });
+            }
+        },
     };
-    if thread >= tables.count {
-        return number(0, tables.region);
-    }
-    match tables.table(thread).scan() {
-        Ok(found) => number(found.committed, tables.region),
-        Err(damage) => Err(OpenFailure {
-            error: OpenError::Damaged(damage),
-            region: tables.region,
-        }),
-    }
+    Ok(CommitNumber::new(
+        NumberOwner::thread_of(region, thread),
+        number,
+    ))
 }

@@ -108,19 +108,25 @@ fn options<'m>(table: Config) -> Options<'m> {
     }
 }
 
-/// The parts of a program's region: that of the contexts, the number that resolves them, and that
-/// of the steps.
+/// The parts of a program's region: that of the contexts, and that of the steps.
 fn parts<'m, M: Mapped>(
     scene: &Scene<'_, M>,
     region: Region<'m, M>,
-    table: &Config,
-) -> (Region<'m, M>, Committed, Region<'m, M>) {
+) -> (Region<'m, M>, Region<'m, M>) {
     let Ok((contexts, rest)) = region.split_at(CONTEXTS) else {
         scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
     };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
+    (contexts, rest)
+}
+
+/// What resolves the contexts.
+fn committed<'o, M: Mapped>(
+    scene: &Scene<'_, M>,
+    steps: &'o Region<'_, M>,
+    table: &Config,
+) -> Committed<'o> {
+    let number = ok!(scene, last_committed(steps));
     let resolved = scene.argument() != UNRESOLVED;
     let last = if resolved { number.get() } else { 0 };
-    let number = CommitNumber::new(number.owner(), last);
-    (contexts, Committed::of(number, table), rest)
+    Committed::of(CommitNumber::new(number.owner(), last), table)
 }

@@ -119,7 +119,7 @@ fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
         check!(scene, false);
         return;
     };
-    let (number, rest) = ok!(scene, last_committed(rest).map_err(|r| r.error));
+    let number = ok!(scene, last_committed(&rest));
     let (lit, long, staged, button) = ok!(
         scene,
         open::<(Own<u8>, Own<[Half; 2]>, Staged<u8>, Ring<8>), M>(

@@ -4,7 +4,7 @@
 use crate::{Group, Mapped, Scenario, Scene, check, ok, progress};
 use nv_replay::{Commit, Committed, Config, Error, Options, Replay, last_committed};
 use nvlist::{List, Lists, NodePool, StageSeq};
-use nvmem::{CommitNumber, Region};
+use nvmem::CommitNumber;
 
 /// The scenarios of the image `replay-joined`.
 pub const fn group<M: Mapped>() -> Group<M> {
@@ -116,7 +116,7 @@ fn step_join<M: Mapped>(scene: &mut Scene<'_, M>) {
     };
     let bug = scene.argument();
     // Before the runtime is opened, which may commit again.
-    let (number, table): (CommitNumber, Region<'_, M>) = ok!(scene, last_committed(table));
+    let number = ok!(scene, last_committed(&table));
     let last = if bug == UNASKED { 0 } else { number.get() };
     let resolve = |_| CommitNumber::new(number.owner(), last);
     let mut pool = ok!(scene, Nodes::<M>::open_resolved(lists, 1, resolve));

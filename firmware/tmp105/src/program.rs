@@ -109,7 +109,7 @@ fn limits(scene: &mut Scene<'_, M>) {
     let steps = u32::from(scene.rounds(8));
     let bus = Bus::free();
     let (contexts, rest) = scene.region().split_at(512).ok().expect("long enough");
-    let (number, rest) = last_committed(rest).ok().expect("sound");
+    let number = last_committed(&rest).expect("sound");
     let committed = Committed::of(number, &TABLE);
     let first = (Limits::after(0),);
     let (context,) = open::<(Staged<Limits>,), _>(contexts, committed, first).expect("sound");

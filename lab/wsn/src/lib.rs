@@ -113,7 +113,7 @@ where
     M: Model<Unit: Width>,
 {
     let (contexts, rest) = memory.split_at(CONTEXTS).map_err(|_| "too small")?;
-    let (number, rest) = last_committed(rest).map_err(|_| "the memory is damaged")?;
+    let number = last_committed(&rest).map_err(|_| "the memory is damaged")?;
     let first = (Limits { high: 80, low: 75 }, 1);
     let (limits, address) =
         open::<(Staged<Limits>, Staged<u8>), _>(contexts, Committed::of(number, &TABLE), first)

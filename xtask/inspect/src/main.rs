@@ -154,12 +154,12 @@ fn entries<M: Model>(bytes: &[u8]) -> Result<String, String> {
         .map(|w| MaybeUninit::new(u64::from_ne_bytes(*w)))
         .collect();
     let mut out = String::from("replay table:\n");
-    let told = nv_replay::inspect(Region::<M>::new(&mut words), &mut |e| {
+    let told = nv_replay::inspect(&Region::<M>::new(&mut words), &mut |e| {
         out += &format!("  {e:?}\n");
     });
     match told {
-        Ok(_) => Ok(out),
-        Err(e) => Err(e.error.to_string()),
+        Ok(()) => Ok(out),
+        Err(e) => Err(e.to_string()),
     }
 }
 

@@ -323,7 +323,7 @@ impl<M: Model> Devices for Node<'_, M> {
 
 pub fn devices<M: Model<Unit: Width>>(region: Region<'_, M>) -> Done {
     let (contexts, rest) = region.split_at(256).ok()?;
-    let (number, rest) = last_committed(rest).ok()?;
+    let number = last_committed(&rest).ok()?;
     let committed = Committed::of(number, &nv_replay::Config::DEFAULT);
     let (own, staged) = open::<(Own<u8>, Staged<u8>), _>(contexts, committed, (0, 0)).ok()?;
     let mut lamp = Device::<Lamp, _>::eager(own, ()).ok()?;

@@ -184,7 +184,8 @@ impl<M: Model> Devices for Devs<'_, M> {
 /// two-version cells are lent, and not counted.
 fn costs<M: Model<Unit: nv_device::nv_replay::pmem_tx::Width>>() -> [usize; 8] {
     let (mut memory, mut program) = (BLANK, BLANK);
-    let (number, rest) = last_committed(Region::new(&mut program)).expect("a blank region");
+    let rest = Region::new(&mut program);
+    let number = last_committed(&rest).expect("a blank region");
     let committed = Committed::of(number, &Config::SMALL);
     let (one, two, none, small, large, ring) = open::<
         (

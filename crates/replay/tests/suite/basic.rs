@@ -359,9 +359,10 @@ fn every_medium() {
 #[test]
 fn a_small_blank_region_can_be_asked() {
     let mut m = vec![MaybeUninit::<u64>::new(0); 32];
-    let (number, region) = nv_replay::last_committed(Region::<InOrder32>::new(&mut m)).unwrap();
+    let region = Region::<InOrder32>::new(&mut m);
+    let number = nv_replay::last_committed(&region).unwrap();
     assert_eq!(number.get(), 0);
-    assert!(nv_replay::inspect(region, &mut |e| panic!("{e:?}")).is_ok());
+    assert!(nv_replay::inspect(&region, &mut |e| panic!("{e:?}")).is_ok());
 }
 
 /// A loop that is too long leaves no record, and a replay gives the same error.

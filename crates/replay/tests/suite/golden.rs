@@ -94,7 +94,7 @@ where
 {
     let mut m = memory::<M>();
     let mut all = Vec::new();
-    assert!(inspect(Region::<M>::new(&mut m), &mut |e| all.push(e)).is_ok());
+    assert!(inspect(&Region::<M>::new(&mut m), &mut |e| all.push(e)).is_ok());
     all
 }
 
@@ -290,7 +290,7 @@ fn tables_of_16_bit_units() {
 fn they_tell_what_they_hold_without_the_threads() {
     let (mut words, _) = threads::<InOrder32>();
     let mut all = Vec::new();
-    assert!(inspect(Region::<InOrder32>::new(&mut words), &mut |e| all.push(e)).is_ok());
+    assert!(inspect(&Region::<InOrder32>::new(&mut words), &mut |e| all.push(e)).is_ok());
     let kinds: Vec<_> = all
         .iter()
         .map(|e| match e {
@@ -321,8 +321,9 @@ where
 {
     let committed = |image: &[u8], thread| {
         let mut memory = program::words(image);
-        let read = nv_replay::last_committed_of(Region::<M>::new(&mut memory), thread);
-        read.map_or_else(|r| panic!("{r}"), |(n, _)| n.get())
+        let region = Region::<M>::new(&mut memory);
+        let read = nv_replay::last_committed_of(&region, thread);
+        read.expect("a table").get()
     };
     let all = program::cut_migrations::<M>();
     let cut = all

@@ -78,10 +78,7 @@ where
     let mut memory = threads::words(image);
     let mut sink = Sink::default();
     let region = Region::<M>::new(&mut memory);
-    let region = match inspect(region, &mut |_| {}) {
-        Ok(r) => r,
-        Err(r) => r.region,
-    };
+    let _ = inspect(&region, &mut |_| {});
     let Some(mut rt) = open::<M>(region, &mut sink) else {
         return false;
     };

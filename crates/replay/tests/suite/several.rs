@@ -59,8 +59,8 @@ fn one_table_and_several_refuse_each_other_by_name() {
         .unwrap();
     assert_eq!(refused.error, OpenError::FormatVersion { stored: 7 });
     assert!(refused.error.to_string().contains("several threads"));
-    let refused = last_committed(refused.region).err().unwrap();
-    assert_eq!(refused.error, OpenError::FormatVersion { stored: 7 });
+    let refused = last_committed(&refused.region).unwrap_err();
+    assert_eq!(refused, OpenError::FormatVersion { stored: 7 });
 
     let mut words = memory(2048);
     let region = Replay::<u32>::open(
@@ -74,8 +74,8 @@ fn one_table_and_several_refuse_each_other_by_name() {
         .unwrap();
     assert_eq!(refused.error, OpenError::FormatVersion { stored: 5 });
     assert!(refused.error.to_string().contains("one program"));
-    let refused = last_committed_of(refused.region, 0).err().unwrap();
-    assert_eq!(refused.error, OpenError::FormatVersion { stored: 5 });
+    let refused = last_committed_of(&refused.region, 0).unwrap_err();
+    assert_eq!(refused, OpenError::FormatVersion { stored: 5 });
 }
 
 #[test]
@@ -313,15 +313,16 @@ fn a_reserved_place_takes_any_version_and_is_used_again() {
     let ((_, _, three), _) = all.share().unwrap();
     let mut three = three.open(version(8, Update::StartOver)).unwrap();
     assert_eq!(step(&mut three), Ok(2));
-    let (n, region) = last_committed_of(all.close(), 2).unwrap_or_else(|r| panic!("{r}"));
+    let region = all.close();
+    let n = last_committed_of(&region, 2).expect("a table");
     assert!(n.get() > 1);
-    let (n, region) = last_committed_of(region, 0).unwrap_or_else(|r| panic!("{r}"));
+    let n = last_committed_of(&region, 0).expect("a table");
     assert_eq!(
         n.get(),
         255,
         "nothing is committed: the number after it is 1"
     );
-    let (n, _) = last_committed_of(region, 3).unwrap_or_else(|r| panic!("{r}"));
+    let n = last_committed_of(&region, 3).expect("a table");
     assert_eq!(n.get(), 0);
 }
 

@@ -470,8 +470,9 @@ fn a_token_is_undone_in_a_loop() {
 
 /// The number that was committed last.
 fn last(rt: Rt<'_>) -> (u32, Region<'_, InOrder32>) {
-    let (number, region) = last_committed(rt.close()).ok().unwrap();
-    (number.get(), region)
+    let region = rt.close();
+    let number = last_committed(&region).unwrap().get();
+    (number, region)
 }
 
 /// How many numbers there are.

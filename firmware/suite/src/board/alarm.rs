@@ -1,6 +1,6 @@
 //! A clock with a battery: each alarm is set exactly once.
 
-use super::{TABLE, UNASKED, options, parts};
+use super::{TABLE, UNASKED, committed, options, parts};
 use crate::abi::bench::{ALARM, NUMBER, SETTINGS};
 use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::convert::Infallible;
@@ -75,8 +75,9 @@ impl<M: Mapped> Shelf<'_, '_, M> {
 pub(super) fn alarm<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, last, region) = (scene.argument(), scene.rounds(4), scene.region());
     let (scene, bench) = (&*scene, scene.bench());
-    let (contexts, number, rest) = parts(scene, region, &TABLE);
-    let (alarm,) = ok!(scene, open::<(Staged<u16>,), M>(contexts, number, (0,)));
+    let (contexts, rest) = parts(scene, region);
+    let committed = committed(scene, &rest, &TABLE);
+    let (alarm,) = ok!(scene, open::<(Staged<u16>,), M>(contexts, committed, (0,)));
     let shelf = Set::new(Shelf {
         clock: StagedDevice::new(alarm, bench),
         scene,

@@ -2,7 +2,7 @@
 //! fail in the middle.
 
 use super::lamps::{Lamps, may_be_seen, shown};
-use super::{TABLE, UNSAVED, options, parts};
+use super::{TABLE, UNSAVED, committed, options, parts};
 use crate::abi::bench::{EXPIRED, LIT, PERIOD, SEEN};
 use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::cell::Cell;
@@ -75,10 +75,11 @@ pub(super) fn blink<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (scene, bench) = (&*scene, scene.bench());
     check!(scene, bench.read(LIT) == 0 && bench.read(PERIOD) == 0);
     let seen = Cell::new(Some(bench.read(SEEN)));
-    let (contexts, number, rest) = parts(scene, region, &TABLE);
+    let (contexts, rest) = parts(scene, region);
+    let committed = committed(scene, &rest, &TABLE);
     let (pace, lit) = ok!(
         scene,
-        open::<(Staged<u16>, Staged<u8>), M>(contexts, number, (period(0), 0))
+        open::<(Staged<u16>, Staged<u8>), M>(contexts, committed, (period(0), 0))
     );
     let panel = Set::new(Panel {
         pace: StagedDevice::new(pace, bench),

@@ -1,6 +1,6 @@
 //! Buttons that interrupt: a top half that stores an event, a ring, and steps that handle it.
 
-use super::{APART, CLEARED_FIRST, TABLE, options, parts};
+use super::{APART, CLEARED_FIRST, TABLE, committed, options, parts};
 use crate::abi::bench::{CLEARED, ENABLE, EVENT, FLAGS, PRESS, PRESSED};
 use crate::{Bench, Mapped, Scene, check, ok};
 use core::cell::Cell;
@@ -57,8 +57,9 @@ impl<M: Mapped> Panel<'_, '_, M> {
 fn program<M: Mapped>(scene: &Scene<'_, M>, region: Region<'_, M>, presses: u16, turns: u32) {
     let (bug, bench) = (scene.argument(), scene.bench());
     check!(scene, bench.read(FLAGS) == 0 && bench.read(ENABLE) == 0);
-    let (contexts, number, rest) = parts(scene, region, &TABLE);
-    let (button,) = ok!(scene, open::<(Ring<8>,), M>(contexts, number, ((),)));
+    let (contexts, rest) = parts(scene, region);
+    let committed = committed(scene, &rest, &TABLE);
+    let (button,) = ok!(scene, open::<(Ring<8>,), M>(contexts, committed, ((),)));
     let panel = Set::new(Panel {
         button: Mutex::new(button),
         scene,

@@ -1,6 +1,6 @@
 //! Lamps that count: what the outside sees is what is committed.
 
-use super::{DIRECTION_FIRST, EARLY, TABLE, options, parts};
+use super::{DIRECTION_FIRST, EARLY, TABLE, committed, options, parts};
 use crate::abi::bench::{DIRECTION, LEDS, LIT, SEEN};
 use crate::{Bench, Mapped, Scene, check, ok, progress};
 use core::cell::Cell;
@@ -87,8 +87,9 @@ pub(super) fn counter<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (scene, bench) = (&*scene, scene.bench());
     check!(scene, bench.read(LIT) == 0 && bench.read(DIRECTION) == 0);
     let seen = Cell::new(Some(bench.read(SEEN)));
-    let (contexts, number, rest) = parts(scene, region, &TABLE);
-    let (lit,) = ok!(scene, open::<(Staged<u8>,), M>(contexts, number, (0,)));
+    let (contexts, rest) = parts(scene, region);
+    let committed = committed(scene, &rest, &TABLE);
+    let (lit,) = ok!(scene, open::<(Staged<u8>,), M>(contexts, committed, (0,)));
     let port = (bench, bug == DIRECTION_FIRST);
     let panel = Set::new(Panel {
         lamps: ok!(scene, StagedDevice::eager(lit, port)),

@@ -2,7 +2,7 @@
 
 use super::radio::{FIRST, Radio, Settings, TABLE};
 use super::sensor::{Range, Sensor};
-use super::{CONFIGURED_ONCE, SENT_EARLY, options, parts};
+use super::{CONFIGURED_ONCE, SENT_EARLY, committed, options, parts};
 use crate::abi::bench::{ARRIVED, CHANNEL, REFERENCE_MV, SENSOR, TUNED};
 use crate::{Mapped, Scene, check, ok, progress};
 use nv_device::nvmem::Persist;
@@ -63,14 +63,15 @@ pub(super) fn node<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, packets, region) = (scene.argument(), scene.rounds(2), scene.region());
     let (scene, bench) = (&*scene, scene.bench());
     check!(scene, bench.read(TUNED) & 0xFF == 0);
-    let (contexts, number, rest) = parts(scene, region, &TABLE);
+    let (contexts, rest) = parts(scene, region);
+    let committed = committed(scene, &rest, &TABLE);
     let range = Range {
         reference: REFERENCE_MV,
         input: SENSOR,
     };
     let (range, settings) = ok!(
         scene,
-        open::<(Staged<Range>, Staged<Settings>), M>(contexts, number, (range, FIRST))
+        open::<(Staged<Range>, Staged<Settings>), M>(contexts, committed, (range, FIRST))
     );
     let configured = bug == CONFIGURED_ONCE && scene.read_cell(0) > 0;
     let node = Set::new(Node {

@@ -2,7 +2,7 @@
 //! each once. The answer leaves after the commit of the step that has handled the packet.
 
 use super::radio::{FIRST, Radio, Settings, TABLE};
-use super::{ANSWERED_EARLY, options, parts};
+use super::{ANSWERED_EARLY, committed, options, parts};
 use crate::abi::bench::{ANSWERED, SEND};
 use crate::{Mapped, Scene, check, ok, progress};
 use nv_device::nvmem::Persist;
@@ -45,10 +45,11 @@ struct Handled {
 pub(super) fn receive<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (bug, packets, region) = (scene.argument(), scene.rounds(3), scene.region());
     let (scene, bench) = (&*scene, scene.bench());
-    let (contexts, number, rest) = parts(scene, region, &TABLE);
+    let (contexts, rest) = parts(scene, region);
+    let committed = committed(scene, &rest, &TABLE);
     let (settings,) = ok!(
         scene,
-        open::<(Staged<Settings>,), M>(contexts, number, (FIRST,))
+        open::<(Staged<Settings>,), M>(contexts, committed, (FIRST,))
     );
     let node = Set::new(Node {
         radio: StagedDevice::new(settings, (bench, false)),

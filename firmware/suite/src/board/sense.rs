@@ -2,7 +2,7 @@
 
 use super::blink::Pace;
 use super::sensor::{Range, Sensor};
-use super::{TABLE, options, parts};
+use super::{TABLE, committed, options, parts};
 use crate::abi::bench::{PERIOD, REFERENCE, REFERENCE_MV, RIPPLE_MV, SENSOR, SENSOR_MV};
 use crate::{Mapped, Scene, check, ok, progress};
 use nv_device::nvmem::Persist;
@@ -57,14 +57,15 @@ pub(super) fn sense<M: Mapped>(scene: &mut Scene<'_, M>) {
     let (last, region) = (scene.rounds(3).min(READINGS as u16), scene.region());
     let (scene, bench) = (&*scene, scene.bench());
     check!(scene, bench.read(PERIOD) == 0 && bench.read(REFERENCE) == 0);
-    let (contexts, number, rest) = parts(scene, region, &TABLE);
+    let (contexts, rest) = parts(scene, region);
+    let committed = committed(scene, &rest, &TABLE);
     let range = Range {
         reference: REFERENCE_MV,
         input: SENSOR,
     };
     let (pace, range) = ok!(
         scene,
-        open::<(Staged<u16>, Staged<Range>), M>(contexts, number, (EACH, range))
+        open::<(Staged<u16>, Staged<Range>), M>(contexts, committed, (EACH, range))
     );
     let node = Set::new(Node {
         pace: StagedDevice::new(pace, bench),

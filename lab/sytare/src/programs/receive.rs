@@ -92,7 +92,7 @@ fn program(
 pub fn receive(fram: Region<'static, Memory>) -> Option<Found> {
     let (contexts, rest) = fram.split_at(bytes::<Contexts, Memory>()).ok()?;
     let (rest, _) = rest.split_at(BYTES).ok()?;
-    let (number, rest) = last_committed(rest).ok()?;
+    let number = last_committed(&rest).ok()?;
     let committed = Committed::of(number, &TABLE);
     let (packets, lit, tuned) = open::<Contexts, _>(contexts, committed, ((), 0, LISTENS)).ok()?;
     let bus = Spi::restore(&mut (), &BUS).ok()?;

@@ -67,7 +67,7 @@ fn program(
 pub fn sense(fram: Region<'static, Memory>) -> Option<Found> {
     let (contexts, rest) = fram.split_at(bytes::<Contexts, Memory>()).ok()?;
     let (rest, _) = rest.split_at(BYTES).ok()?;
-    let (number, rest) = last_committed(rest).ok()?;
+    let number = last_committed(&rest).ok()?;
     let committed = Committed::of(number, &TABLE);
     let first = (REFERENCE, Progress::NONE);
     let (reference, progress) = open::<Contexts, _>(contexts, committed, first).ok()?;

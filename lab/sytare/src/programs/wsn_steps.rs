@@ -89,7 +89,7 @@ fn program(rt: &mut Replay<'_, Station, Memory, Env<'_, '_, '_>>) -> Result<(), 
 pub fn wsn_steps(fram: Region<'static, Memory>) -> Option<Found> {
     let (contexts, rest) = fram.split_at(CONTEXTS).ok()?;
     let (rest, _) = rest.split_at(RUNTIME).ok()?;
-    let (number, rest) = last_committed(rest).ok()?;
+    let number = last_committed(&rest).ok()?;
     let committed = Committed::of(number, &TABLE);
     let (rate, reference, channel) =
         open::<(Own<u16>, Staged<u8>, Own<Tuned>), _>(contexts, committed, FIRST).ok()?;

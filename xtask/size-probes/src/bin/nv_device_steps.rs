@@ -43,7 +43,7 @@ size_probes::probe!({
     use size_probes::Machine;
     if let Some(memory) = size_probes::region()
         && let Ok((contexts, rest)) = memory.split_at(512)
-        && let Ok((number, rest)) = last_committed(rest)
+        && let Ok(number) = last_committed(&rest)
         && let Ok((lamp, port, button)) = open::<(Own<u8>, Staged<u8>, Ring<8>), _>(
             contexts,
             Committed::of(number, &Config::SMALL),

@@ -32,7 +32,7 @@ impl<M: Tested> Devices for Devs<'_, '_, M> {
 fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
     let board = Board::new(world);
     let (contexts, rest) = split(region);
-    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let number = last_committed(&rest).expect("a table");
     let (rate, lit, limits, ticks) = open::<(Own<u8>, Staged<u8>, Staged<Limits>, Ring<4>), _>(
         contexts,
         Committed::of(number, &TABLE),

@@ -35,7 +35,7 @@ impl<M: Tested> Devices for Panel<'_, '_, M> {
 fn boot<M: Tested, const FAILS: u32>(region: Region<'_, M>, world: &World<'_, Outside>) {
     let board = Board::new(world);
     let (contexts, rest) = split(region);
-    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let number = last_committed(&rest).expect("a table");
     let committed = Committed::of(number, &Config::SMALL);
     let (lit, own) = open::<(Staged<u8>, Own<u8>), _>(contexts, committed, (0, 0)).expect("opens");
     let set = Set::new(Panel(
@@ -108,7 +108,7 @@ fn opened<'b, 'm>(
     Replay<'m, u32, InOrder32, ()>,
 ) {
     let (contexts, rest) = split(region);
-    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let number = last_committed(&rest).expect("a table");
     let committed = Committed::of(number, &Config::SMALL);
     let (lit,) = open::<(Staged<u8>,), _>(contexts, committed, (1,)).expect("opens");
     let set = Set::new(Panel(StagedDevice::<Lamps<'_>, _>::new(lit, I2c(board))));
@@ -205,7 +205,7 @@ fn a_join_that_fails() {
         |region: Region<'_, InOrder32>, world: &World<'_, Outside>| {
             let board = Board::new(world);
             let (contexts, rest) = split(region);
-            let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+            let number = last_committed(&rest).expect("a table");
             let committed = Committed::of(number, &Config::SMALL);
             let (one, two) =
                 open::<(Staged<u8>, Staged<i32>), _>(contexts, committed, (1, 1)).expect("opens");
@@ -311,7 +311,7 @@ fn a_panic_while_devices_follow() {
     let mut memory = [const { MaybeUninit::new(0u64) }; 96];
     for boot in 0..3 {
         let (contexts, rest) = split(Region::<InOrder32>::new(&mut memory));
-        let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+        let number = last_committed(&rest).expect("a table");
         let committed = Committed::of(number, &Config::SMALL);
         type All = (Staged<[u8; 6]>, Staged<[u8; 6]>, Staged<[u8; 6]>);
         let (a, b, c) =
@@ -358,7 +358,7 @@ fn a_forgotten_device() {
         |region: Region<'_, InOrder32>, world: &World<'_, Outside>| {
             let board = Board::new(world);
             let (contexts, rest) = split(region);
-            let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+            let number = last_committed(&rest).expect("a table");
             let committed = Committed::of(number, &Config::SMALL);
             let (one, two) =
                 open::<(Staged<u8>, Staged<u8>), _>(contexts, committed, (1, 1)).expect("opens");

@@ -45,7 +45,7 @@ fn press<M: Tested>(ring: &Events<'_, 2, M>, world: &World<'_, Outside>) {
 
 fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
     let (contexts, rest) = split(region);
-    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let number = last_committed(&rest).expect("a table");
     let committed = Committed::of(number, &Config::SMALL);
     let (ring,) = open::<(Ring<2>,), _>(contexts, committed, ((),)).expect("opens");
     let set = Set::new(Buttons(ring));

@@ -100,7 +100,7 @@ fn program<'n, 'b, 'm, M: Tested>(
 fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>, packets: u32, readings: u32) {
     let board = Board::new(world);
     let (contexts, rest) = split(region);
-    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let number = last_committed(&rest).expect("a table");
     let committed = Committed::of(number, &Config::DEFAULT);
     let (rate, limits, channel, lit) =
         open::<(Own<u8>, Staged<Limits>, Staged<u8>, Staged<u8>), _>(

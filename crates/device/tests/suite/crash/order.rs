@@ -79,7 +79,7 @@ fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
         register: Cell::new(RESET),
     };
     let (contexts, rest) = split(region);
-    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let number = last_committed(&rest).expect("a table");
     let committed = Committed::of(number, &Config::SMALL);
     let (volts, value) =
         open::<(Staged<u8>, Staged<u32>), _>(contexts, committed, (3, 0)).expect("opens");

@@ -40,13 +40,16 @@ const TABLE: Config = Config {
     seq_bits: 3,
 };
 
-fn context<M: Tested>(region: Region<'_, M>, number: CommitNumber) -> StagedDevice<'_, Dark, M> {
+fn context<'m, M: Tested>(
+    region: Region<'m, M>,
+    number: CommitNumber<'_>,
+) -> StagedDevice<'m, Dark, M> {
     let opened = open::<(Staged<u8>,), _>(region, Committed::of(number, &TABLE), (0,));
     StagedDevice::new(opened.expect("it opens").0, ())
 }
 
 /// Two devices whose contexts were opened with these numbers.
-fn set<M: Tested>(region: Region<'_, M>, numbers: [CommitNumber; 2]) -> Set<Two<'_, M>> {
+fn set<'m, M: Tested>(region: Region<'m, M>, numbers: [CommitNumber<'_>; 2]) -> Set<Two<'m, M>> {
     let (a, b) = region.split_at(CONTEXT).expect("a length");
     Set::new(Two([context(a, numbers[0]), context(b, numbers[1])]))
 }
@@ -88,7 +91,7 @@ fn two<M: Tested>(region: Region<'_, M>, _: &World<'_, ()>) {
     let (first, second) = region.split_at(2 * CONTEXT + RUNTIME).expect("a length");
     let opened = [first, second].map(|region| {
         let (contexts, rest) = region.split_at(2 * CONTEXT).expect("a length");
-        let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{r}"));
+        let number = last_committed(&rest).expect("a table");
         (set(contexts, [number; 2]), rest)
     });
     let [(set_a, a), (set_b, b)] = opened;

@@ -24,7 +24,7 @@ impl<M: Tested> Devices for Clocks<'_, '_, M> {
 fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
     let board = Board::new(world);
     let (contexts, rest) = split(region);
-    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let number = last_committed(&rest).expect("a table");
     let committed = Committed::of(number, &Config::SMALL);
     let (own, staged) =
         open::<(Own<u8>, Staged<u8>), _>(contexts, committed, (0, 3)).expect("opens");

@@ -32,7 +32,7 @@ const MOTION: Motion = Motion {
 fn boot<M: Tested>(region: Region<'_, M>, world: &World<'_, Outside>) {
     let board = Board::new(world);
     let (contexts, rest) = split(region);
-    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let number = last_committed(&rest).expect("a table");
     let (rate, limits, own_motion, upper, motion) = open::<
         (
             Own<u8>,

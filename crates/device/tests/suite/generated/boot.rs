@@ -123,7 +123,7 @@ fn run<S: Shape, M: Tested>(
 ) {
     let hardware = Hardware::new(world);
     let (contexts, rest) = region.split_at(CONTEXTS).map_err(|(e, _)| e).expect("room");
-    let (number, rest) = last_committed(rest).map_err(|r| r.error).expect("a table");
+    let number = last_committed(&rest).expect("a table");
     type Items<S> = (
         Staged<<S as Shape>::A>,
         Staged<<S as Shape>::B>,

@@ -186,7 +186,7 @@ fn step(rt: &mut Rt<'_>, node: &Node<'_>, from: [u8; 2], to: [u8; 2]) -> Result<
 
 fn boot(region: Region<'_, InOrder32>, world: &World<'_, Allowed>, case: &Case) {
     let (contexts, rest) = split(region);
-    let (number, rest) = last_committed(rest).unwrap_or_else(|r| panic!("{}", r.error));
+    let number = last_committed(&rest).expect("a table");
     let committed = Committed::of(number, &Config::SMALL);
     let (a, b) = open::<(Staged<u8>, Staged<u8>), _>(contexts, committed, (1, 1)).expect("opens");
     let lamps = [StagedDevice::new(a, ()), StagedDevice::new(b, ())];

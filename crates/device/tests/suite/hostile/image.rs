@@ -47,10 +47,10 @@ type Opened<'m> = (
 const MODE: Mode = Mode { level: 7, on: true };
 
 /// Opens an image of which the step `number` is committed.
-pub fn contexts(
-    words: &mut Words,
-    number: impl Into<CommitNumber>,
-) -> Result<Opened<'_>, OpenError> {
+pub fn contexts<'m, 'o>(
+    words: &'m mut Words,
+    number: impl Into<CommitNumber<'o>>,
+) -> Result<Opened<'m>, OpenError> {
     let committed = Committed::of(number.into(), &Config::SMALL);
     open::<Items, M>(Region::new(words), committed, (9, MODE, true, MODE, ()))
 }
@@ -85,7 +85,8 @@ pub fn image() -> Words {
     let mut words = vec![MaybeUninit::new(0); 48];
     let mut memory = [const { MaybeUninit::new(0u64) }; 64];
     {
-        let (number, rest) = last_committed(Region::new(&mut memory)).expect("a blank region");
+        let rest = Region::new(&mut memory);
+        let number = last_committed(&rest).expect("a blank region");
         let (level, mode, one, two, ring) = contexts(&mut words, number).expect("a blank region");
         let mut level = Device::<Shown<u8>, _>::new(level, ());
         level.change(3, |level, to| *level = to).expect("a change");

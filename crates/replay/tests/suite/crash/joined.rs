@@ -29,7 +29,7 @@ where
     let (lists, table) = nv.split_at(LISTS).ok().unwrap();
     // The lists open first: their staged operation is finished or dropped before the runtime
     // commits anything.
-    let (number, table) = last_committed(table).ok().unwrap();
+    let number = last_committed(&table).expect("a table");
     let mut pool = NodePool::<u32, 2, M>::open_resolved(lists, 1, |_| number)
         .ok()
         .unwrap();

@@ -16,7 +16,7 @@ fn life(nv: Region<'_, InOrder32>, _: &World<'_, ()>) {
     let (first, second) = nv.split_at(BYTES + RUNTIME).ok().unwrap();
     let [(kernel_a, a), (kernel_b, b)] = [first, second].map(|region| {
         let (words, table) = region.split_at(BYTES).ok().unwrap();
-        let (number, table) = last_committed(table).unwrap_or_else(|r| panic!("{r}"));
+        let number = last_committed(&table).expect("a table");
         (Kernel::recover(words, number), table)
     });
     // The first is ahead: its numbers are no numbers of the second.

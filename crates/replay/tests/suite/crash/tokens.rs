@@ -20,7 +20,7 @@ where
 {
     let (words, table) = nv.split_at(BYTES).ok().unwrap();
     // The words first: those in doubt are reverted before the runtime commits anything.
-    let (number, table) = last_committed(table).ok().unwrap();
+    let number = last_committed(&table).expect("a table");
     let kernel = Kernel::recover(words, number);
     let mut rt = Rt::<M>::open(table, options(), |_| Ok(0)).ok().unwrap();
     // Whenever the program has passed its records, the counters say what the root says.

@@ -225,8 +225,7 @@ where
         };
         let next = openings.get(world.with(|w| w.openings));
         world.update(|w| w.openings += 1);
-        let number;
-        (number, table) = last_committed(table).unwrap_or_else(|r| panic!("{r}"));
+        let number = last_committed(&table).expect("a table");
         let kernel = Kernel::recover(words.take().expect("given back"), number);
         let options = Options {
             table: Config {

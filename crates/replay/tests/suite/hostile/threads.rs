@@ -296,10 +296,8 @@ pub fn attack<M: Model>(image: &mut Words, until: u32) -> bool
 where
     M::Unit: Width,
 {
-    let region = match inspect(Region::<M>::new(image), &mut |_| {}) {
-        Ok(region) => region,
-        Err(refused) => refused.region,
-    };
+    let region = Region::<M>::new(image);
+    let _ = inspect(&region, &mut |_| {});
     let Ok(mut all) = open(region) else {
         return false;
     };

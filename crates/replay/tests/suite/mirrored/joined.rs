@@ -30,7 +30,7 @@ type Rt<'m, 'a, 'r, S> = MirroredReplay<'m, u32, S, InOrder32, Sink<'a, 'r>>;
 
 /// Opens lists and runtime, and appends numbers. Each is sent.
 fn program<S: Save>(lists: Region<'_, Ram>, table: Region<'_, Ram>, saver: S, world: &W<'_>) {
-    let (number, table) = last_committed(table).ok().unwrap();
+    let number = last_committed(&table).expect("a table");
     let mut pool = NodePool::<u32, 2, Ram>::open_resolved(lists, 1, |_| number)
         .map_err(|refused| refused.error)
         .expect("the lists are whole");
