@@ -53,7 +53,7 @@ pub const ALL: &[Generates] = &[
     generates("nv-device", "device", 1, [1, 150]),
     generates("checkpoint", "log", 1, [4, 100]),
     generates("nvmem", "nvmem", 1, [4, 100]),
-    generates("nv-replay", "replay", 1, [4, 100]),
+    generates("nv-replay", "replay", 1, [1, 100]),
     generates("vnv-heap", "heap", 1, [4, 100]),
 ];
 

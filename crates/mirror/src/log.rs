@@ -61,6 +61,8 @@ pub(crate) struct Log {
     /// See [`Log::tail`]. Apart from the flag, because an `Option` takes a word more.
     last_tail: Tail,
     open: bool,
+    /// See [`Log::known`].
+    known: Known,
     /// Another mirror has written the range.
     taken: bool,
     /// The check of the last record or base image that this mirror has written, or has tried to; 0
@@ -76,6 +78,15 @@ pub(crate) struct Tail {
     pub end: u32,
     /// The check of the last record.
     pub check: u32,
+    /// Where this check lies.
+    pub check_at: u32,
+}
+
+/// A check on the medium, where it lies; 0 for none.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known {
+    pub at: u32,
+    pub check: u32,
 }
 
 impl Log {
@@ -90,6 +101,7 @@ impl Log {
             blank: true,
             last_tail: Tail::default(),
             open: false,
+            known: Known::default(),
             taken: false,
             own_check: 0,
         }
@@ -100,9 +112,32 @@ impl Log {
         self.open.then_some(self.last_tail)
     }
 
-    /// The next record goes there.
+    /// The next record goes there. The last one stays as it is.
     pub(crate) fn continue_at(&mut self, tail: Tail) {
         (self.last_tail, self.open) = (tail, true);
+        self.knows(tail);
+    }
+
+    /// A record of the newest segment that only another mirror changes: the last one; or the base
+    /// image, if a cut may have left the last one. `None` if nothing is durable.
+    pub(crate) fn known(&self) -> Option<Known> {
+        (self.known.at != 0 && !self.blank).then_some(self.known)
+    }
+
+    /// Whether a record is of this mirror, or was left by the cut of a first save.
+    pub(crate) fn is_own(&self, check: u32) -> bool {
+        check == self.own_check || self.blank && check == self.known.check
+    }
+
+    /// The record that ends there stays as it is.
+    pub(crate) fn knows(&mut self, tail: Tail) {
+        let Tail {
+            check, check_at, ..
+        } = tail;
+        self.known = Known {
+            at: check_at,
+            check,
+        };
     }
 
     /// Where the records of the log end, also if the next save begins a segment. `None`: nobody
@@ -146,7 +181,7 @@ impl Log {
     /// Treats the range as never saved. The caller makes sure that no segment counts. What this
     /// boot has erased stays so.
     pub(crate) fn forget(&mut self) {
-        self.blank = true;
+        (self.blank, self.known) = (true, Known::default());
     }
 
     /// Where a segment lies.
@@ -187,14 +222,18 @@ impl Log {
         }
     }
 
-    /// Whether a segment has a number that is newer than that of the newest one, and was not there
+    /// Whether a segment has a number that is newer than that of the newest one, and did not count
     /// when this mirror was opened. The number is not used again.
     pub(crate) fn is_new(&mut self, s: u8, number: u32, newest: Option<u8>) -> bool {
         let unused = !self.blank && is_newer(number, self.highest);
         if unused && !planted!("nv-mirror/number-used-again") {
             self.highest = number;
         }
-        let was_there = number == self.number(s) && self.own_check == 0;
+        let mut was_there = number == self.number(s) && self.own_check == 0;
+        if self.blank && !planted!("nv-mirror/first-number-was-there") {
+            // What nobody has saved does not count: its number may come again.
+            was_there = false;
+        }
         !was_there && newest.is_none_or(|n| is_newer(number, self.number(n)))
     }
 

@@ -32,7 +32,7 @@ use crate::format::{
     Decoded, HEADER, Header, MAGIC, MAX_SEGMENTS, Shape, Sizes, lcm, record_bytes,
 };
 use crate::image::{Image, Runs};
-use crate::log::{CONFIRMED, ERASED, Log, MARKED, Tail, UNREADABLE};
+use crate::log::{CONFIRMED, ERASED, Known, Log, MARKED, Tail, UNREADABLE};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::Range;
@@ -401,27 +401,28 @@ impl<'m, D: Medium> Mirror<'m, D> {
     // last save or open. So of two mirrors that save in turn, none writes over what the other has
     // saved. What a save of its own has left incomplete is no difference: its check says so.
     // Noticed by: tests/suite/two.rs; planted `other-mirror-ignored`, `other-record-unseen`,
-    // `other-segment-unseen`, `newest-header-unseen`, `own-record-forgotten`, `torn-end-believed`,
-    // `number-used-again`, `erased-stays-erased`, `unconfirmed-shows-another`.
+    // `other-segment-unseen`, `own-record-forgotten`, `torn-end-believed`,
+    // `number-used-again`, `erased-stays-erased`, `unconfirmed-shows-another`,
+    // `known-record-unchecked`, `first-number-was-there`.
 
-    /// Refuses to save if another mirror has written the range. `newest_stays`: nobody but another
-    /// mirror changes the header of the newest segment. On flash this is certain of a segment that
-    /// this mirror has begun; one that it has found may read differently after a cut.
+    /// Refuses to save if another mirror has written the range. `begun`: this mirror has begun the
+    /// newest segment, or the part needs no erase. Otherwise what it has found may read differently
+    /// after a cut.
     ///
     /// | what another mirror has done | what shows it |
     /// |---|---|
     /// | begun a segment | its number is newer, and its base image is none of this mirror's |
     /// | appended a record | it follows the end that this mirror knows |
-    /// | formatted, or come round | the newest segment has another header |
+    /// | formatted, or begun a first segment again | a record that this mirror knows is another |
     ///
     /// What a cut has left of a save, this mirror has seen at its open, or the base image there is
     /// not intact, or on flash the segment is not confirmed.
-    fn check_others(&mut self, newest_stays: bool) -> output!(Result<(), MirrorError<D::Error>>) {
+    fn check_others(&mut self, begun: bool) -> output!(Result<(), MirrorError<D::Error>>) {
         steps!({
             if planted!("nv-mirror/other-mirror-ignored") {
                 return Ok(());
             }
-            if wait!(self.sees_other(newest_stays))? {
+            if wait!(self.sees_other(begun))? {
                 self.log.take();
                 return Err(MirrorError::OtherMirror);
             }
@@ -429,12 +430,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
         })
     }
 
-    fn sees_other(&mut self, newest_stays: bool) -> output!(Result<bool, MirrorError<D::Error>>) {
+    fn sees_other(&mut self, begun: bool) -> output!(Result<bool, MirrorError<D::Error>>) {
         steps!({
             let newest = self.log.newest(MARKED);
             // An open may have read nothing of what a cut has left. This mirror erases that before
             // it completes a segment; until then only a save that has ended counts.
-            let mut least = if newest_stays { MARKED } else { CONFIRMED };
+            let mut least = if begun { MARKED } else { CONFIRMED };
             if planted!("nv-mirror/unconfirmed-shows-another") {
                 least = UNREADABLE;
             }
@@ -448,12 +449,6 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     Decoded::Header(h, crc) if h.shape == self.shape() => Some((h.number, crc)),
                     _ => None,
                 };
-                let number = header.map(|(number, _)| number);
-                let must_stay = newest_stays && newest == Some(s);
-                let stays = !must_stay || number == Some(self.log.number(s));
-                if !stays && !planted!("nv-mirror/newest-header-unseen") {
-                    return Ok(true);
-                }
                 let others = match header.filter(|(n, _)| self.log.is_new(s, *n, newest)) {
                     Some((number, crc)) => {
                         wait!(self.read_level(at, crc))? >= least
@@ -465,10 +460,25 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     return Ok(true);
                 }
             }
+            if !wait!(self.is_as_known())? && !planted!("nv-mirror/known-record-unchecked") {
+                return Ok(true);
+            }
             match self.log.end() {
                 Some(end) => wait!(self.others_follow(end)),
                 None => Ok(false),
             }
+        })
+    }
+
+    /// Whether the record is there that only another mirror changes.
+    fn is_as_known(&mut self) -> output!(Result<bool, MirrorError<D::Error>>) {
+        steps!({
+            let Some(Known { at, check }) = self.log.known() else {
+                return Ok(true);
+            };
+            let mut bytes = [0; 4];
+            wait!(marker::read(&mut self.medium, at, &mut bytes)).map_err(MirrorError::Medium)?;
+            Ok(u32::from_le_bytes(bytes) == check)
         })
     }
 
@@ -479,8 +489,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let mut reader = Reader::new(end);
             let mut end = end;
             while let Some(next) = wait!(self.read_record(&mut reader, end, false))? {
-                let is_own = next.check == self.log.own_check;
-                if !is_own || planted!("nv-mirror/own-record-forgotten") {
+                if !self.log.is_own(next.check) || planted!("nv-mirror/own-record-forgotten") {
                     return Ok(true);
                 }
                 end = next;
@@ -497,7 +506,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
         let shape = self.shape();
         let (_, check) = Header { number, shape }.encode();
         let at = start + Self::SIZES.base;
-        Tail { at, end, check }
+        Tail {
+            at,
+            end,
+            check,
+            check_at: 0,
+        }
     }
 
     /// A save has ended.
@@ -541,6 +555,7 @@ impl<'m, D: Medium> Mirror<'m, D> {
                 at: start + Self::SIZES.base,
                 end,
                 check: crc,
+                check_at: 0,
             };
             if Self::FLASH {
                 wait!(self.order())?;
@@ -735,11 +750,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
             if let Some((at, bytes)) = out.last::<D>() {
                 wait!(self.medium.write(at, bytes)).map_err(MirrorError::Medium)?;
             }
-            let at = Self::SIZES.padded(out.at + out.len as u32 - tail.at) + tail.at;
+            let end = out.at + out.len as u32;
             Ok(Tail {
-                at,
+                at: Self::SIZES.padded(end - tail.at) + tail.at,
                 end: tail.end,
                 check,
+                check_at: end - 4,
             })
         })
     }
@@ -838,8 +854,15 @@ impl<'m, D: Medium> Mirror<'m, D> {
         steps!({
             wait!(self.scan::<false>())?;
             if Self::FLASH && wait!(self.is_first_save_cut())? {
-                self.log.drop(self.log.count - 1);
+                // Its base image is complete: the marker was begun later.
+                let last = self.log.count - 1;
+                let base = self.base(last, 1);
+                let found = wait!(self.read_record(&mut Reader::new(base), base, false))?;
+                self.log.drop(last);
                 self.log.forget();
+                if let Some(end) = found {
+                    self.log.knows(end);
+                }
                 return Ok(());
             }
             while let Some(s) = self.log.newest(MARKED) {
@@ -965,6 +988,10 @@ impl<'m, D: Medium> Mirror<'m, D> {
             let mut reader = Reader::new(tail);
             let mut base = false;
             while let Some(next) = wait!(self.read_record(&mut reader, tail, true))? {
+                // A confirmed base image is stable, and this mirror does not write over it.
+                if !base && self.log.level(s) == CONFIRMED {
+                    self.log.knows(next);
+                }
                 base = true;
                 tail = next;
                 reader.skip_to(tail.at);
@@ -1052,11 +1079,12 @@ impl<'m, D: Medium> Mirror<'m, D> {
                     wait!(self.read_again(tail)).map_err(MirrorError::Medium)?;
                 }
                 self.image.accept(low..high);
-                let at = Self::SIZES.padded(reader.position() - tail.at) + tail.at;
+                let end = reader.position();
                 return Ok(Some(Tail {
-                    at,
+                    at: Self::SIZES.padded(end - tail.at) + tail.at,
                     end: tail.end,
                     check,
+                    check_at: end - 4,
                 }));
             }
             if !planted!("nv-mirror/torn-record-stays") {

@@ -12,6 +12,7 @@ mod judge;
 mod media;
 mod program;
 mod store;
+mod two;
 
 use crate::runs::{programs, seed};
 use boot::{boot, forever};
@@ -221,7 +222,7 @@ campaigns! {
     after_mram: Raw, chip::<Mram16>(2 * 1088), opens(2, Nothing), after_a_failure(),
         depth 1, times 8;
     after_buffered: Raw, mapped(2 * 1088), opens(2, Nothing), after_a_failure(),
-        depth 1, times 2;
+        depth 1, times 4;
     after_buffered_few: Raw, mapped(2 * 1088), opens(2, Nothing), after_a_failure_of(three(10)),
         depth 1, times 8;
     after_flash_32: Raw, chip::<Bytes32>(3 * 1152), opens(3, Nothing), after_a_failure(),

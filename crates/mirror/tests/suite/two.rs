@@ -14,25 +14,28 @@ use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, Ram, Region};
 use powerfail::{BufferedNor, Mapped, Mram16, Simulated, SpiFram, World, explore};
 
-const WORDS: usize = 8;
-type Content = [u32; WORDS];
+pub const WORDS: usize = 8;
+pub type Content = [u32; WORDS];
 /// Image and shadow.
-type Memory = [MaybeUninit<u64>; WORDS];
-const MEMORY: Memory = [MaybeUninit::new(0); WORDS];
+pub type Memory = [MaybeUninit<u64>; WORDS];
+pub const MEMORY: Memory = [MaybeUninit::new(0); WORDS];
 
 /// What an operation that fails has done all the same.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Done {
+pub enum Done {
     Nothing,
     Half,
     All,
 }
 
+/// How many operations come before the one that fails, and what that one does.
+pub type Fault = Cell<Option<(u32, Done)>>;
+pub type Failure = MirrorError<Failed>;
+
 /// A part that two drivers reach.
-struct Shared<'a, D> {
-    part: &'a RefCell<D>,
-    /// Operations before the one that fails.
-    fault: &'a Cell<Option<(u32, Done)>>,
+pub struct Shared<'a, D> {
+    pub part: &'a RefCell<D>,
+    pub fault: &'a Fault,
 }
 
 impl<D: Medium> Shared<'_, D> {
@@ -84,7 +87,7 @@ impl<D: Medium> Medium for Shared<'_, D> {
     }
 }
 
-fn read(region: &Region<'_, Ram>) -> Content {
+pub fn read(region: &Region<'_, Ram>) -> Content {
     // SAFETY: invariant "Inside the region": words of the region, which are initialised.
     core::array::from_fn(|i| unsafe { region.load(i * 4) })
 }
@@ -98,8 +101,14 @@ fn write(region: &mut Region<'_, Ram>, content: &Content) {
 }
 
 /// One more commit of this mirror: its count, and words that make the record longer.
-fn commit(region: &mut Region<'_, Ram>, who: usize) {
+pub fn commit(region: &mut Region<'_, Ram>, who: usize) {
+    commit_as(region, who, 0)
+}
+
+/// The same, with this number in the content.
+pub fn commit_as(region: &mut Region<'_, Ram>, who: usize, number: u32) {
     let mut content = read(region);
+    content[3] = number;
     content[who] += 1;
     for i in 4..WORDS {
         content[i] = content[who] * 16 + i as u32;
@@ -107,30 +116,33 @@ fn commit(region: &mut Region<'_, Ram>, who: usize) {
     write(region, &content);
 }
 
-type One<'m, 'a, D> = (Mirror<'m, Shared<'a, D>>, Region<'m, Ram>);
+pub type One<'m, 'a, D> = (Mirror<'m, Shared<'a, D>>, Region<'m, Ram>);
 
 fn open<'m, 'a, D: Medium>(
     part: &'a RefCell<D>,
-    fault: &'a Cell<Option<(u32, Done)>>,
+    fault: &'a Fault,
     segments: u8,
     memory: &'m mut Memory,
 ) -> One<'m, 'a, D> {
     try_open(part, fault, segments, memory).expect("no cut, and no failure")
 }
 
-fn try_open<'m, 'a, D: Medium>(
+pub fn try_open<'m, 'a, D: Medium>(
     part: &'a RefCell<D>,
-    fault: &'a Cell<Option<(u32, Done)>>,
+    fault: &'a Fault,
     segments: u8,
     memory: &'m mut Memory,
-) -> Result<One<'m, 'a, D>, MirrorError<Failed>> {
-    let config = Config {
-        segments,
-        ..Config::DEFAULT
-    };
+) -> Result<One<'m, 'a, D>, Failure> {
     let shared = Shared { part, fault };
     let all = 0..shared.capacity();
-    Mirror::open(shared, all, &config, memory)
+    Mirror::open(shared, all, &config(segments), memory)
+}
+
+pub fn config(segments: u8) -> Config {
+    Config {
+        segments,
+        ..Config::DEFAULT
+    }
 }
 
 /// What an open finds. `None`: it refuses the range, as it may before the first save of all.
@@ -142,7 +154,7 @@ fn found<D: Medium + Clone>(part: &RefCell<D>, segments: u8) -> Option<Content> 
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Op {
+pub enum Op {
     /// A commit, and a save.
     Save,
     /// Some of them: the other mirror's segments are written again.
@@ -154,14 +166,20 @@ enum Op {
     Reopen,
 }
 
+impl Op {
+    pub fn times(self) -> u32 {
+        if self == Op::Saves { 5 } else { 1 }
+    }
+}
+
 /// What a mirror may do in the model.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mark {
+pub struct Mark {
     /// The other one has changed the part since this one's open.
-    touched: bool,
+    pub touched: bool,
     /// The other one has saved since this one's open.
-    overtaken: bool,
-    refused: bool,
+    pub overtaken: bool,
+    pub refused: bool,
 }
 
 /// Runs these operations of the two mirrors, after `warm` saves of one that is alone.
@@ -187,6 +205,8 @@ fn run<D: Medium + Clone>(
     let mut marks = [Mark::default(); 2];
     let mut refusals = 0;
     let mut has_failed = false;
+    // No two saves have the same content.
+    let mut commits = warm;
     for (who, op) in ops.iter().copied() {
         if op == Op::Reopen {
             both[who] = next();
@@ -195,10 +215,10 @@ fn run<D: Medium + Clone>(
             assert!(content == saved || tried.contains(&content), "{ops:?}");
             continue;
         }
-        let times = if op == Op::Saves { 5 } else { 1 };
-        for _ in 0..times {
+        for _ in 0..op.times() {
             let (mirror, region) = &mut both[who];
-            commit(region, who);
+            commits += 1;
+            commit_as(region, who, commits);
             let content = read(region);
             let before = bytes(&part.borrow());
             if let Op::Fails(n, done) = op {
@@ -430,18 +450,12 @@ fn a_format_is_noticed() {
                 commit(&mut region, 0);
                 a.durable(&mut region).unwrap();
             }
-            let (config, all) = (
-                Config {
-                    segments,
-                    ..Config::DEFAULT
-                },
-                0..part.borrow().capacity(),
-            );
+            let all = 0..part.borrow().capacity();
             let shared = Shared {
                 part: &part,
                 fault: &fault,
             };
-            let formatted = Mirror::format::<Ram>(shared, all, &config, &mut two);
+            let formatted = Mirror::format::<Ram>(shared, all, &config(segments), &mut two);
             assert!(formatted.is_ok());
             commit(&mut region, 0);
             assert_eq!(a.durable(&mut region), Err(MirrorError::OtherMirror));
@@ -451,6 +465,99 @@ fn a_format_is_noticed() {
     formats(RamFram::<320>::filled(0), 2);
     formats(RamNor::<3, 160, 4>::new(), 3);
     formats(RamNor::<3, 288, 32>::new(), 3);
+}
+
+/// A format by the other mirror fails at any operation. Then this one saves, or is refused.
+#[test]
+fn a_format_that_failed_is_noticed() {
+    fn formats<D: Medium + Clone>(blank: D, segments: u8) {
+        let (mut saved, mut refused) = (0, 0);
+        for (saves, n) in (1..30).flat_map(|saves| (0..24).map(move |n| (saves, n))) {
+            let (part, fault) = (RefCell::new(blank.clone()), Cell::new(None));
+            let [mut one, mut two] = [MEMORY; 2];
+            let (mut a, mut region) = open(&part, &fault, segments, &mut one);
+            for _ in 0..saves {
+                commit(&mut region, 0);
+                a.durable(&mut region).unwrap();
+            }
+            let all = 0..part.borrow().capacity();
+            let shared = Shared {
+                part: &part,
+                fault: &fault,
+            };
+            fault.set(Some((n, Done::All)));
+            let _ = Mirror::format::<Ram>(shared, all, &config(segments), &mut two);
+            fault.set(None);
+            commit(&mut region, 0);
+            match a.durable(&mut region) {
+                Ok(()) => {
+                    assert_eq!(found(&part, segments), Some(read(&region)), "{n}");
+                    saved += 1;
+                }
+                ended => {
+                    assert_eq!(ended, Err(MirrorError::OtherMirror), "{n}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(saved > 0 && refused > 0, "{saved} and {refused}");
+    }
+    formats(RamFram::<{ 2 * 2400 }>::filled(0), 2);
+    formats(RamMram::<{ 3 * 2400 }>::filled(0), 3);
+    formats(RamNor::<3, 320, 4>::new(), 3);
+    formats(RamNor::<3, 288, 32>::new(), 3);
+}
+
+/// After a format the numbers of segments begin anew: a mirror that has opened the first one before
+/// does not take another first one for it.
+#[test]
+fn a_first_segment_after_a_format_is_noticed() {
+    fn formats<D: Medium + Clone>(blank: D, segments: u8) {
+        let (part, fault) = (RefCell::new(blank), Cell::new(None));
+        let [mut one, mut two] = [MEMORY; 2];
+        let (mut a, mut region) = open(&part, &fault, segments, &mut one);
+        commit(&mut region, 0);
+        a.durable(&mut region).unwrap();
+        let shared = Shared {
+            part: &part,
+            fault: &fault,
+        };
+        let all = 0..part.borrow().capacity();
+        let formatted = Mirror::format(shared, all, &config(segments), &mut two);
+        let (mut b, mut at_b) = formatted.ok().unwrap();
+        commit(&mut at_b, 1);
+        b.durable(&mut at_b).unwrap();
+        commit(&mut region, 0);
+        assert_eq!(a.durable(&mut region), Err(MirrorError::OtherMirror));
+        assert_eq!(found(&part, segments), Some(read(&at_b)));
+    }
+    formats(RamFram::<320>::filled(0), 2);
+    formats(RamNor::<3, 160, 4>::new(), 3);
+    formats(RamNor::<3, 288, 32>::new(), 3);
+}
+
+/// A first save fails, and has stored all or some of it. The other mirror opens the range then. The
+/// next save is the first, too, and has the same number.
+#[test]
+fn a_first_segment_that_is_begun_again_is_noticed() {
+    fn orders<D: Medium + Clone>(blank: D, bytes: fn(&D) -> Vec<u8>, segments: u8) {
+        for n in 0..20 {
+            for done in [Done::Nothing, Done::Half, Done::All] {
+                for ops in sequences(&[Op::Save, Op::Reopen], 4) {
+                    let ops = [&[(0, Op::Fails(n, done))], &ops[..]].concat();
+                    run(&blank, bytes, segments, 0, &ops);
+                }
+            }
+        }
+    }
+    orders(RamFram::<320>::filled(0), |nv| nv.bytes().to_vec(), 2);
+    orders(
+        RamMram::<{ 3 * 144 }>::filled(0),
+        |nv| nv.bytes().to_vec(),
+        3,
+    );
+    orders(RamNor::<3, 160, 4>::new(), |nv| nv.bytes().to_vec(), 3);
+    orders(RamNor::<3, 288, 32>::new(), |nv| nv.bytes().to_vec(), 3);
 }
 
 /// What a mirror alone on flash says to its first save. A save of an earlier boot was cut, and
@@ -505,10 +612,12 @@ fn what_a_cut_has_left_is_no_other_mirror() {
 
 /// What a boot may find.
 #[derive(Clone, Hash, Debug, Default)]
-struct Seen {
-    boots: u32,
-    saved: Content,
-    tried: Vec<Content>,
+pub struct Seen {
+    pub boots: u32,
+    pub saved: Content,
+    pub tried: Vec<Content>,
+    /// A format was begun and has not ended: an open may refuse the range.
+    pub formatting: bool,
 }
 
 /// One boot: both mirrors open the range, save in turn, are refused, and open it again.

@@ -3,11 +3,20 @@
 use super::boot::boot;
 use super::judge::{Holds, Seen};
 use super::media::{Bytes32, Fault::*, HalfPages, Part::*};
-use super::program::{How::*, MANY, NONE, Op::*, Program, REOPEN, SAVE, three};
+use super::program::{How::*, MANY, NONE, Op, Op::*, Program, REOPEN, SAVE, three};
 use super::store::Raw;
 use super::{chip, mapped, older, opens, rotten};
 use nv_mirror::Durability::*;
 use powerfail::{World, explore, explore_with};
+
+/// A program that does not wait for its saves.
+fn program(ops: Vec<Op>) -> Program {
+    Program {
+        waits: false,
+        durability: BeforeOutput,
+        ops,
+    }
+}
 
 /// What is read may be in a write buffer only. A mirror that is opened again in the same power-on
 /// period must not call it durable.
@@ -17,11 +26,7 @@ fn a_save_that_failed_is_durable_after_a_reopen() {
     explore(mapped(2 * 1088), |nv, w: &World<'_, Seen>| {
         let fails = Save(Durable, Fails(1, Nothing));
         let ops = vec![three(0), SAVE, three(10), fails, REOPEN, SAVE];
-        let program = Program {
-            waits: false,
-            durability: BeforeOutput,
-            ops,
-        };
+        let program = program(ops);
         boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
     })
     .run();
@@ -33,11 +38,7 @@ fn a_save_that_failed_is_durable_after_a_reopen() {
 fn a_log_that_was_given_up_does_not_come_back() {
     explore(older::<HalfPages>(1536), |nv, w: &World<'_, Seen>| {
         let ops = vec![three(0), SAVE, REOPEN];
-        let program = Program {
-            waits: false,
-            durability: BeforeOutput,
-            ops,
-        };
+        let program = program(ops);
         boot::<Raw, _>(nv, w, &opens(3, Holds::Refused), &program)
     })
     .depth(2)
@@ -45,11 +46,7 @@ fn a_log_that_was_given_up_does_not_come_back() {
     explore(chip::<Bytes32>(3 * 1152), |nv, w: &World<'_, Seen>| {
         let first = [three(0), SAVE, REOPEN, three(10), SAVE];
         let ops = [&first[..], &[Format(Never), three(20), SAVE, REOPEN]].concat();
-        let program = Program {
-            waits: false,
-            durability: BeforeOutput,
-            ops,
-        };
+        let program = program(ops);
         boot::<Raw, _>(nv, w, &opens(3, Holds::Nothing), &program)
     })
     .run();
@@ -61,11 +58,7 @@ fn a_log_that_was_given_up_does_not_come_back() {
 fn a_cut_format_leaves_no_older_state() {
     explore(mapped(2 * 1088), |nv, w: &World<'_, Seen>| {
         let ops = vec![three(0), SAVE, three(10), SAVE, Format(Never)];
-        let program = Program {
-            waits: false,
-            durability: BeforeOutput,
-            ops,
-        };
+        let program = program(ops);
         boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
     })
     .run();
@@ -97,11 +90,7 @@ fn a_segment_is_begun_twice_behind_a_buffer() {
         explore_with(n, mapped(2 * 1088), |nv, w: &World<'_, Seen>, n| {
             let fails = Save(Durable, Fails(*n, All));
             let ops = vec![MANY, SAVE, MANY, SAVE, MANY, fails, NONE, SAVE];
-            let program = Program {
-                waits: false,
-                durability: BeforeOutput,
-                ops,
-            };
+            let program = program(ops);
             boot::<Raw, _>(nv, w, &opens(2, Holds::Nothing), &program)
         })
         .run();
@@ -114,11 +103,7 @@ fn a_segment_is_begun_twice_behind_a_buffer() {
 #[cfg_attr(miri, ignore = "hundreds of boots")]
 fn records_without_a_header_do_not_come_back() {
     explore(rotten(), |nv, w: &World<'_, Seen>| {
-        let program = Program {
-            waits: false,
-            durability: BeforeOutput,
-            ops: vec![SAVE, REOPEN],
-        };
+        let program = program(vec![SAVE, REOPEN]);
         boot::<Raw, _>(nv, w, &opens(3, Holds::Nothing), &program)
     })
     .run();

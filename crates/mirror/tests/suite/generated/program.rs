@@ -168,7 +168,8 @@ pub fn after_a_failure() -> impl Strategy<Value = Program> {
 /// The same of a program that changes this before each save.
 pub fn after_a_failure_of(change: Op) -> impl Strategy<Value = Program> {
     let part = prop_oneof![Just(Part::Nothing), Just(Part::Half), Just(Part::All)];
-    let fails = (0..7_u8, part).prop_map(|(n, part)| Op::Save(How::Durable, Fault::Fails(n, part)));
+    let fails =
+        (0..16_u8, part).prop_map(|(n, part)| Op::Save(How::Durable, Fault::Fails(n, part)));
     let then = prop_oneof![2 => Just(REOPEN), 1 => Just(three(40)), 1 => Just(NONE)];
     whole(
         (0..5_usize, fails, then).prop_map(move |(before, fails, then)| {

@@ -140,7 +140,7 @@ impl Seen {
     }
 
     /// This value was set.
-    fn is_set(&mut self, n: u32) {
+    fn was_set(&mut self, n: u32) {
         self.counts(n);
         self.boots = 1;
     }
@@ -311,9 +311,9 @@ impl Run<'_, '_> {
                 let opened = F::open(nv, fault);
                 let flash = <D as Medium>::CONTRACT.erase.is_some();
                 if let Some(Err(RecordError::Foreign | RecordError::Damaged)) = opened
-                    && world.with(|w| w.formatting || w.may_be_lost(flash))
+                    && world.with(|w| w.formatting)
                 {
-                    // A format that was cut left this, or a chain of cuts.
+                    // A format that was cut left this.
                     return Some(Op::Format(Fault::None));
                 }
                 let Some(record) = self.done("open", opened) else {
@@ -327,7 +327,7 @@ impl Run<'_, '_> {
                 let Some(record) = self.done("format", F::format(nv, n, fault)) else {
                     return again;
                 };
-                world.update(|w| w.is_set(n));
+                world.update(|w| w.was_set(n));
                 record
             }
             Op::Read(fault) => {
@@ -347,7 +347,7 @@ impl Run<'_, '_> {
             let done = F::set::<D>(&mut record, n, fault);
             let mut expected = before;
             if self.done("set", done).is_some() {
-                world.update(|w| w.is_set(n));
+                world.update(|w| w.was_set(n));
                 expected = n;
             }
             assert_eq!(F::number::<D>(&record), expected, "the value in RAM");
